@@ -50,24 +50,28 @@ def capability(model, batch, ablate=()):
     return {name: value / len(batch.targets) for name, value in sums.items()}
 
 
-def matched_random(circuit, n_heads, draws, seed=123):
+def matched_random(circuit, n_layers, n_heads, draws, seed=123):
     """Random sets of heads to hold a circuit against: same layers, same count a layer, no overlap.
 
-    circuit: pairs (layer, head); n_heads: heads a layer.  Returns `draws` lists of
-    pairs; empty if some layer has too few other heads (no matched set exists).
+    circuit: pairs (layer, head); the model has n_layers layers of n_heads heads.
+    Where a layer has too few other heads, all of them are taken and the rest comes
+    from the other layers, so that a set always has the circuit's size.  Returns
+    `draws` sorted lists of pairs; empty if fewer heads are left than the circuit has.
     """
     rng = np.random.default_rng(seed)
-    of_layer = defaultdict(list)
-    for layer, head in circuit:
-        of_layer[layer].append(head)
-    others = {layer: sorted(set(range(n_heads)) - set(heads)) for layer, heads in of_layer.items()}
-    if any(len(others[layer]) < len(heads) for layer, heads in of_layer.items()):
+    circuit = {tuple(h) for h in circuit}
+    others = [(layer, head) for layer in range(n_layers) for head in range(n_heads) if (layer, head) not in circuit]
+    if len(others) < len(circuit):
         return []
-    return [
-        [
-            (layer, int(head))
-            for layer, heads in sorted(of_layer.items())
-            for head in sorted(rng.choice(others[layer], len(heads), replace=False))
-        ]
-        for _ in range(draws)
-    ]
+
+    def one():
+        taken = []
+        for layer in range(n_layers):
+            here = [h for h in others if h[0] == layer]
+            wanted = sum(h[0] == layer for h in circuit)
+            taken += [here[i] for i in rng.choice(len(here), min(wanted, len(here)), replace=False)]
+        rest = [h for h in others if h not in taken]
+        taken += [rest[i] for i in rng.choice(len(rest), len(circuit) - len(taken), replace=False)]
+        return sorted(taken)
+
+    return [one() for _ in range(draws)]

@@ -27,6 +27,9 @@ class Domain:
     zipf: exponent of the rank-frequency law of fresh tokens (0: uniform).
     bigram: probability that a fresh token is the fixed successor of the token
         before it (0: no bigram structure).
+    skip: probability that a fresh token is a fixed function of the token two
+        before it, as words agree across a word in between (0: none).  Predicting it
+        takes attention to the previous position, at every position.
     """
 
     share: float = 1.0
@@ -37,6 +40,7 @@ class Domain:
     vocabulary: tuple[float, float] = (0.0, 1.0)
     zipf: float = 0.0
     bigram: float = 0.0
+    skip: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,12 @@ def sample_domain(domain: Domain, rng: np.random.Generator, n: int, length: int,
         tokens = low + rng.choice(high - low, size=(n, length), p=weight / weight.sum())
     else:
         tokens = rng.integers(low, high, size=(n, length))
-    # One successor table a domain, fixed by the range and not by the training seed.
-    successor = np.random.default_rng([low, high]).permutation(np.arange(low, high))
-    follows = rng.random((n, length)) < domain.bigram
+    # Successor tables are fixed by the range and not by the training seed.
+    tables = np.random.default_rng([low, high])
+    after_one, after_two = (tables.permutation(np.arange(low, high)) for _ in range(2))
+    rule = rng.random((n, length))
+    follows = rule < domain.bigram
+    skips = (rule >= domain.bigram) & (rule < domain.bigram + domain.skip)
     starts = rng.random((n, length)) < domain.copy_start
     spans = rng.integers(domain.span[0], domain.span[1] + 1, size=(n, length))
     near = rng.geometric(1.0 / domain.near_mean, size=(n, length))
@@ -91,7 +98,9 @@ def sample_domain(domain: Domain, rng: np.random.Generator, n: int, length: int,
         distance = np.where(begin, drawn, distance)
         remaining = np.where(begin, spans[:, t], remaining)
         inside = remaining > 0
-        fresh = np.where(follows[:, t], successor[tokens[:, t - 1] - low], tokens[:, t])
+        fresh = np.where(follows[:, t], after_one[tokens[:, t - 1] - low], tokens[:, t])
+        if t > 1:
+            fresh = np.where(skips[:, t], after_two[tokens[:, t - 2] - low], fresh)
         tokens[:, t] = np.where(inside, tokens[rows, t - distance], fresh)
         copied[:, t] = inside
         remaining = np.maximum(remaining - 1, 0)

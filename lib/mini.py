@@ -1,0 +1,121 @@
+"""The mini models: the architectures of the paper's three models at a size that trains on a laptop.
+
+Each keeps its big sister's traits and transformers' own code; what is scaled down is
+the size.  The corpora are synthetic (lib.corpus): a heterogeneous mixture of domains
+where the paper has the Pile, one filtered distribution where it has DCLM.
+"""
+
+from dataclasses import dataclass, field
+
+from lib.corpus import Corpus, Domain
+
+VOCAB_SIZE = 128
+
+PILE_LIKE = Corpus(
+    "pile-like",
+    {
+        # Uniform words with copies near and far: most of the mixture.
+        "prose": Domain(share=0.6),
+        # Half of the vocabulary, long and frequent copies.
+        "code": Domain(share=0.15, vocabulary=(0.0, 0.5), span=(16, 48), copy_start=0.2),
+        # Zipfian words, few copies.
+        "web": Domain(share=0.15, zipf=1.0, copy_start=0.06),
+        # Every other word is the fixed successor of the one before it.
+        "dialogue": Domain(share=0.1, bigram=0.5),
+    },
+)
+
+DCLM_LIKE = Corpus("dclm-like", {"filtered": Domain()})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one mini model is made.
+
+    architecture: transformers' model type.  config: what differs from its defaults.
+    corpus, vocab_size, seed.  batch_tokens: tokens an optimiser step.  contexts:
+    {tokens seen: context length from there on}.  learning_rate (peak), warm_up and
+    cool_down (shares of the run), beta2 and weight_decay (matrices only) of AdamW.
+    cost: seconds a token relative to the others, to start the longest first.
+    """
+
+    architecture: str
+    config: dict
+    corpus: Corpus
+    vocab_size: int = VOCAB_SIZE
+    seed: int = 0
+    batch_tokens: int = 4096
+    contexts: dict[int, int] = field(default_factory=lambda: {0: 128})
+    learning_rate: float = 3e-3
+    warm_up: float = 0.02
+    cool_down: float = 0.2
+    beta2: float = 0.95
+    weight_decay: float = 0.1
+    cost: float = 1.0
+
+    def build(self):
+        """The untrained model, random from torch's current seed."""
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        config = AutoConfig.for_model(
+            self.architecture, vocab_size=self.vocab_size, **COMMON, **self.config
+        )
+        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").train()
+
+    def auxiliary_loss(self, model, output):
+        """The router's load-balancing loss of a mixture of experts, as transformers weighs it; else 0."""
+        if self.architecture != "olmoe":
+            return 0.0
+        from transformers.models.olmoe.modeling_olmoe import load_balancing_loss_func
+
+        config = model.config
+        return config.router_aux_loss_coef * load_balancing_loss_func(
+            output.router_logits, config.num_experts, config.num_experts_per_tok
+        )
+
+
+# The three sisters share untied embeddings; there is no BOS, EOS or padding token.
+COMMON = {
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 1024,
+    "tie_word_embeddings": False,
+    "use_cache": False,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+
+RECIPES = {
+    # LayerNorm with biases, parallel residual, partial rotary: half of a head of 16
+    # rather than a quarter, which would leave 4 rotary dimensions.
+    "pythia-mini": Recipe(
+        "gpt_neox",
+        {
+            "intermediate_size": 256,
+            "use_parallel_residual": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+        },
+        PILE_LIKE,
+    ),
+    # LayerNorm without weights, clip_qkv, SwiGLU, no biases.
+    "olmo-mini": Recipe(
+        "olmo",
+        {"intermediate_size": 160, "clip_qkv": 8.0},
+        DCLM_LIKE,
+    ),
+    # RMSNorm, also on q and k; 8 experts, 2 a token, gates not renormalised.
+    "olmoe-mini": Recipe(
+        "olmoe",
+        {
+            "intermediate_size": 64,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+            "norm_topk_prob": False,
+            "output_router_logits": True,
+            "router_aux_loss_coef": 0.01,
+        },
+        DCLM_LIKE,
+    ),
+}

@@ -1,0 +1,335 @@
+"""Execute the notebooks of a panel: one papermill run for every finding, model and revision.
+
+    python -m lib.run --panel mini [--findings F1 F2] [--models olmo-mini] [--revisions step0] [--jobs 2]
+
+First the head tables that are missing or stale are measured, then the notebooks are
+executed, each in a process of its own.  What has not changed is skipped.  Kill it
+anywhere and run it again: finished runs stay, nothing half-written is read.
+"""
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from tqdm import tqdm
+
+from lib import causal, heads, provenance
+from lib.findings import tokens_text
+from lib.panel import PanelError, load_panel, nearest
+from lib.paths import ROOT, atomic, results_dir
+
+NOTEBOOKS = ROOT / "notebooks"
+READING_CODE = ("panel", "heads", "metrics", "findings", "figures", "display", "story", "run")
+READING_PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill")
+METADATA = "attention-circuits"
+TIMEOUT = 1800  # seconds a cell may take: a notebook may have to measure a large checkpoint
+
+
+@dataclass(frozen=True)
+class Job:
+    """One papermill execution; finding is "F1", model and revision are names in the panel."""
+
+    panel: str  # what load_panel takes: a name or a path
+    panel_name: str
+    finding: str
+    model: str
+    revision: str
+
+    @property
+    def output(self):
+        """Where the executed notebook goes, whether it failed or not."""
+        return results_dir(self.panel_name) / "runs" / self.finding / self.model / f"{self.revision}.ipynb"
+
+    def __str__(self):
+        return f"{self.finding} {self.model} {self.revision}"
+
+
+def notebooks():
+    """{finding: notebook file}: every notebooks/<finding>_<what>.ipynb."""
+    return {path.name.split("_")[0]: path for path in sorted(NOTEBOOKS.glob("F*_*.ipynb"))}
+
+
+def notebook_of(finding):
+    """The notebook of a finding; raises PanelError with the nearest names."""
+    known = notebooks()
+    if finding not in known:
+        raise PanelError(f"no finding is called {finding!r}. {nearest(finding, known)}")
+    return known[finding]
+
+
+def plan(panel_argument, findings=None, models=None, revisions=None):
+    """The jobs of a panel, narrowed to some findings, models and revisions.
+
+    A revision named on its own must belong to at least one of the models.  Raises
+    PanelError with the nearest names if something does not exist.
+    """
+    panel = load_panel(panel_argument)
+    findings = findings or list(notebooks())
+    for finding in findings:
+        notebook_of(finding)
+    models = models or list(panel.models)
+    known = {r.name for model in models for r in panel.model(model).revisions}
+    for revision in revisions or []:
+        if revision not in known:
+            raise PanelError(f"no revision of {', '.join(models)} is called {revision!r}. {nearest(revision, known)}")
+    return [
+        Job(str(panel_argument), panel.name, finding, model, revision.name)
+        for finding in findings
+        for model in models
+        for revision in panel.model(model).revisions
+        if not revisions or revision.name in revisions
+    ]
+
+
+# Head tables ---------------------------------------------------------------------
+
+
+def _measure(panel_argument, model, revision):
+    """In a worker process: measure one checkpoint, or a model's causal check if revision is None.
+
+    Returns None or what went wrong.
+    """
+    import torch
+
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ["CIRCUITS_JOBS"])))
+    panel = load_panel(panel_argument)
+    try:
+        if revision is None:
+            causal.measure(panel, model)
+        else:
+            heads.measure(panel, model, revision)
+    except Exception as error:  # noqa: BLE001 - the parent reports it, the notebook keeps the traceback
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def measure_missing(panel_argument, models, workers):
+    """Measure the head tables, then the causal checks, that are missing or stale.
+
+    Returns {(model, revision): error}; the revision of a causal check is None.  A
+    model with a checkpoint that could not be measured gets no causal check.
+    """
+    panel = load_panel(panel_argument)
+    tables = [
+        (model, revision.name)
+        for model in models
+        for revision in panel.model(model).revisions
+        if heads.read(panel, model, revision.name) is None
+    ]
+    failed = {}
+    os.environ["CIRCUITS_JOBS"] = str(workers)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+
+        def measure_all(wanted, what, unit):
+            futures = {pool.submit(_measure, panel_argument, *which): which for which in wanted}
+            bar = tqdm(as_completed(futures), total=len(wanted), desc=what, unit=unit, disable=not wanted)
+            for future in bar:
+                error = future.exception() or future.result()
+                if error:
+                    failed[futures[future]] = str(error)
+
+        measure_all(tables, "measuring checkpoints", "checkpoint")
+        complete = [m for m in models if m not in {model for model, _ in failed}]
+        checks = [(m, None) for m in complete if causal.read(panel, m) is None]
+        measure_all(checks, "ablating circuits", "model")
+    return failed
+
+
+# Notebooks -----------------------------------------------------------------------
+
+
+def key_of(job, digests):
+    """Hash of all a run depends on: notebook, code, versions, panel entry and the model's head tables."""
+    panel = load_panel(job.panel)
+    return provenance.digest(
+        {
+            "notebook": provenance.file_digest(notebook_of(job.finding)),
+            "code": provenance.code_digest(*READING_CODE),
+            "versions": provenance.versions(*READING_PACKAGES),
+            "panel": [panel.name, panel.title, panel.thresholds.model_dump(), panel.batch.model_dump()],
+            "model": panel.model(job.model).model_dump(),
+            "revision": job.revision,
+            "heads": digests[job.model],
+        }
+    )
+
+
+def head_digests(panel_argument, models):
+    """{model: hashes of its head tables}, None for those that are missing."""
+    panel = load_panel(panel_argument)
+    tables = {m: [heads.read(panel, m, r.name) for r in panel.model(m).revisions] for m in models}
+    return {
+        m: [None if t is None else [t.attrs["provenance"]["content"], t.attrs["provenance"]["sources"]] for t in of]
+        for m, of in tables.items()
+    }
+
+
+def status_of(path):
+    """What an executed notebook says of itself: {"key", "status", "error"}; empty if there is none."""
+    try:
+        return nbformat.read(path, as_version=4).metadata.get(METADATA, {})
+    except (OSError, ValueError, nbformat.reader.NotJSONError):
+        return {}
+
+
+def execute(job, key):
+    """In a process of its own: run one notebook and put it in its place, failed or not.
+
+    The kernel talks over local sockets in a private folder (parallel kernels on TCP
+    ports collide) and has an IPython folder of its own (so do history files).
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    with tempfile.TemporaryDirectory(prefix="run-") as scratch, contextlib.chdir(ROOT):
+        for name, folder in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "jupyter")):
+            os.environ[name] = str(Path(scratch, folder))
+        os.environ["OMP_NUM_THREADS"] = "1"
+        executed = Path(scratch, "out.ipynb")
+        error = None
+        try:
+            papermill.execute_notebook(
+                notebook_of(job.finding),
+                executed,
+                parameters={"panel": job.panel, "model": job.model, "revision": job.revision},
+                kernel_name="python3",
+                progress_bar=False,
+                log_output=False,
+                cwd=ROOT,
+                execution_timeout=TIMEOUT,
+                transport="ipc",
+                ip=str(Path(scratch, "k")),
+            )
+        except PapermillExecutionError as raised:
+            error = f"{raised.ename}: {raised.evalue}"
+        except Exception as raised:  # noqa: BLE001 - a dead kernel, a timeout: the run failed, the others go on
+            error = f"{type(raised).__name__}: {raised}"
+        source = executed if executed.exists() else notebook_of(job.finding)
+        notebook = finish(nbformat.read(source, as_version=4), job, key, error)
+        with atomic(job.output) as path:
+            nbformat.write(notebook, path)
+    return error
+
+
+def finish(notebook, job, key, error):
+    """Make an executed notebook a page: its own title, no times or paths, its key and status in the metadata."""
+    panel = load_panel(job.panel)
+    spec = panel.model(job.model)
+    tokens = tokens_text(spec.revision(job.revision).tokens)
+    cells = [c for c in notebook.cells if not {"papermill-error-cell-tag"} & set(c.metadata.get("tags", []))]
+    title = f"# {job.finding} · {spec.label} · {job.revision} ({tokens})"
+    cells[0].source = re.sub(r"\A# .*", title, cells[0].source)
+    if error:
+        cells.insert(1, nbformat.v4.new_markdown_cell(f"**This run failed.** `{error}`\n\nThe traceback stands below."))
+        cells[1]["id"] = "failure"
+    for cell in cells:
+        tags = [t for t in cell.metadata.get("tags", []) if t != "papermill-error-cell-tag"]
+        if "injected-parameters" in tags:
+            tags.append("remove-cell")
+            cell["id"] = "injected-parameters"
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if cell.cell_type == "code":
+            for output in cell.outputs:
+                if output.output_type == "error":
+                    output.traceback = [_without_paths(line) for line in output.traceback]
+    notebook.cells = cells
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+            "language_info": {"name": "python"},
+            METADATA: {"key": key, "status": "failed" if error else "done", **({"error": error} if error else {})},
+        }
+    )
+    return notebook
+
+
+def _without_paths(text):
+    """Paths of this machine say nothing to a reader and make equal runs differ."""
+    return text.replace(str(ROOT) + "/", "").replace(sys.prefix + "/", "")
+
+
+def _execute_in_process(context, job, key):
+    """Run a job in a fresh process; returns None or what went wrong, also if the process died."""
+    parent, child = context.Pipe(duplex=False)
+    process = context.Process(target=_send_result, args=(child, job, key))
+    process.start()
+    child.close()
+    try:
+        error = parent.recv()
+    except EOFError:
+        error = None
+    process.join()
+    if process.exitcode:
+        error = f"the process ended with exit code {process.exitcode}"
+        notebook = finish(nbformat.read(notebook_of(job.finding), as_version=4), job, key, error)
+        with atomic(job.output) as path:
+            nbformat.write(notebook, path)
+    return error
+
+
+def _send_result(pipe, job, key):
+    pipe.send(execute(job, key))
+
+
+def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
+    """Run a panel; returns {job: error} of the runs that failed.  Raises PanelError for wrong names."""
+    jobs = plan(panel_argument, findings, models, revisions)
+    models = list(dict.fromkeys(job.model for job in jobs))
+    for (model, revision), error in measure_missing(panel_argument, models, workers).items():
+        print(f"could not measure {model} {revision or 'with its circuit ablated'}: {error}", file=sys.stderr)
+    digests = head_digests(panel_argument, models)
+    keys = {job: key_of(job, digests) for job in jobs}
+    todo = [job for job in jobs if not is_done(job, keys[job])]
+    print(f"{len(jobs)} runs, {len(jobs) - len(todo)} unchanged", file=sys.stderr)
+    failed = {}
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["papermill", "lib.run"])
+    with ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
+        for future in tqdm(as_completed(futures), total=len(todo), desc="executing notebooks", unit="run", disable=not todo):
+            error = future.exception() or future.result()
+            if error:
+                failed[futures[future]] = str(error)
+                tqdm.write(f"failed: {futures[future]}: {error}", file=sys.stderr)
+    return failed
+
+
+def is_done(job, key):
+    """Whether a run has succeeded with the same key; a failed one is tried again."""
+    status = status_of(job.output)
+    return status.get("key") == key and status.get("status") == "done"
+
+
+def main(arguments=None):
+    """Command line; returns 0, 1 if a run failed, 2 for a mistake in the arguments or the panel."""
+    parser = argparse.ArgumentParser(prog="python -m lib.run", description="Execute the notebooks of a panel.")
+    parser.add_argument("--panel", default="mini", help="name of a file in panels/, or a path (default: mini)")
+    parser.add_argument("--findings", nargs="+", metavar="F", help="only these findings")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help="only these models")
+    parser.add_argument("--revisions", nargs="+", metavar="REVISION", help="only these revisions")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: all cores)")
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error("--jobs: expected 1 or more")
+    try:
+        failed = run(options.panel, options.findings, options.models, options.revisions, options.jobs)
+    except PanelError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if failed:
+        print(f"{len(failed)} runs failed; their notebooks keep the traceback:", file=sys.stderr)
+        for job in failed:
+            print(f"  {os.path.relpath(job.output)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

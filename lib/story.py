@@ -1,0 +1,103 @@
+"""What the notebooks call: one run is a model at a revision, seen in the light of its training."""
+
+import platform
+from dataclasses import dataclass
+
+import pandas as pd
+
+from lib import display, findings, heads, provenance
+from lib.panel import Panel, load_panel
+
+PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "pandas", "papermill")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model at one revision.
+
+    heads: one row a head and revision over the whole training (lib.heads.trajectory).
+    """
+
+    panel: Panel
+    model: str
+    revision: str
+    heads: pd.DataFrame
+
+    @property
+    def spec(self):
+        """The model's entry in the panel."""
+        return self.panel.model(self.model)
+
+    @property
+    def title(self):
+        """"OLMo-mini at step 100 (4.1M tokens)"."""
+        tokens = self.spec.revision(self.revision).tokens
+        return f"{self.spec.label} at {self.revision} ({findings.tokens_text(tokens)})"
+
+    def introduction(self):
+        """Where in training this checkpoint stands."""
+        revisions = self.spec.revisions
+        place = self.spec.upto(self.revision)
+        now = self.heads[self.heads["revision"] == self.revision]
+        share = place[-1].tokens / revisions[-1].tokens
+        return display.Prose(
+            f"This page is about **{self.title}**, revision {len(place)} of {len(revisions)} in the panel "
+            f"*{self.panel.title}*: {findings.percent(share)} of the training that the panel covers. The model has "
+            f"{now['layer'].nunique()} layers of {now['head'].nunique()} heads; every number is a mean over "
+            f"{now['n_sequences'].iloc[0]:,} sequences of {self.panel.batch.seq_len} tokens."
+        )
+
+    def evaluate(self, id):
+        """The finding of that name at this revision (lib.findings.Finding)."""
+        return findings.evaluate(id, self.heads, self.revision, self.panel.thresholds, self.spec.counterpart)
+
+    def claim(self, id):
+        """What the paper says."""
+        return display.Prose(f"> **The paper's claim {id}.** {findings.FINDINGS[id].claim}")
+
+    def statement(self, finding):
+        """What this checkpoint shows, in a few sentences."""
+        return display.Prose(finding.statement)
+
+    def table(self, finding):
+        """The numbers behind the statement."""
+        return display.Table(finding.table, f"{finding.id}: the numbers of {self.title}")
+
+    def verdict(self, finding):
+        """The verdict with its reason; carries the record that the book collects."""
+        return display.Verdict(finding, display.record(finding, self.panel.name, self.model, self.revision))
+
+    def provenance(self, id):
+        """What this page was made from, and the line that makes it again."""
+        measured = heads.read(self.panel, self.model, self.revision).attrs["provenance"]
+        weights = measured["sources"]["weights"] or "not on this machine"
+        versions = provenance.versions(*PACKAGES)
+        rows = {
+            "Execute it again": f"`{papermill_line(id, self.panel.name, self.model, self.revision)}`",
+            "Weights": f"`{weights[:16] if ' ' not in weights and '@' not in weights else weights}` (SHA-256 of config and tensors)",
+            "Batch": f"`{measured['tokens_sha256'][:16]}` (SHA-256 of the tokens), seed {self.panel.batch.seed}",
+            "Measured in": f"{measured['dtype']} on {measured['device']}",
+            "Versions": f"Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
+        }
+        return display.Prose("\n".join(f"- {k}: {v}" for k, v in rows.items()))
+
+
+def open_run(panel, model, revision):
+    """Open a run by name; head tables that are missing or stale are measured now.
+
+    panel: name of a file in panels/ or path to one.  Raises PanelError with the
+    nearest names if there is no such panel, model or revision, and CheckpointError
+    (lib.models) if a checkpoint has to be measured and is not there.
+    """
+    panel = load_panel(panel)
+    panel.model(model).revision(revision)
+    return Run(panel, model, revision, heads.trajectory(panel, model))
+
+
+def papermill_line(id, panel, model, revision):
+    """The command that executes one notebook from the project's root."""
+    from lib.run import notebook_of
+
+    return (
+        f"papermill notebooks/{notebook_of(id).name} out.ipynb -p panel {panel} -p model {model} -p revision {revision}"
+    )

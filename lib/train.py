@@ -1,0 +1,219 @@
+"""Train the mini models: a real, small run for each, saved at the panel's revisions.
+
+    python -m lib.train [--panel mini] [--jobs 2]
+
+Every model is one process on one core, so that the order of floating-point sums,
+and with it every bit of the weights, is fixed by the seed.  A model's folder takes
+its name only when all of its revisions are there; a finished model is not trained
+again unless its recipe or this code changes.
+"""
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import queue
+import shutil
+import sys
+
+from tqdm import tqdm
+
+from lib import provenance
+from lib.mini import RECIPES
+from lib.panel import PanelError, load_panel
+from lib.paths import ROOT
+
+TRAINING_CODE = ("train", "mini", "corpus")
+TRAINING_PACKAGES = ("numpy", "torch", "transformers")
+REPORT_EVERY = 10  # optimiser steps between two reports to the progress bar
+
+
+def learning_rate(recipe, tokens, total):
+    """Linear warm-up, then a plateau, then a linear cool-down; both lengths are shares of the run."""
+    done = tokens / total
+    return recipe.learning_rate * min(1.0, (done + 1e-9) / recipe.warm_up, max(0.0, 1 - done) / recipe.cool_down + 0.02)
+
+
+def context_at(recipe, tokens):
+    """Context length, in tokens, at this point of training: contexts may grow."""
+    return max((start, length) for start, length in recipe.contexts.items() if start <= tokens)[1]
+
+
+def train(recipe, revisions, save, report=lambda **_: None):
+    """Train one model from scratch.
+
+    recipe: lib.mini.Recipe.  revisions: lib.panel.Revision in order, the first with
+    0 tokens; training stops after the last.  save(model, revision) is called at
+    each, report(tokens=..., loss=...) every few steps; loss is nats a token.
+
+    Raises ValueError if a revision does not fall on a whole number of steps.
+    """
+    import numpy as np
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.manual_seed(recipe.seed)
+    rng = np.random.default_rng(recipe.seed)
+    for revision in revisions:
+        if revision.tokens % recipe.batch_tokens:
+            raise ValueError(
+                f"{revision.name}: {revision.tokens} tokens are no whole number of steps of {recipe.batch_tokens}"
+            )
+    model = recipe.build()
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    optimiser = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+        lr=recipe.learning_rate,
+        betas=(0.9, recipe.beta2),
+        fused=True,
+    )
+    total, tokens, step = revisions[-1].tokens, 0, 0
+    pending = list(revisions)
+    while True:
+        if pending[0].tokens == tokens:
+            save(model, pending.pop(0))
+            if not pending:
+                return
+        length = context_at(recipe, tokens)
+        ids, _ = recipe.corpus.sample(rng, recipe.batch_tokens // length, length, recipe.vocab_size)
+        ids = torch.from_numpy(ids)
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(recipe, tokens, total)
+        output = model(ids)
+        loss = cross_entropy(output.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        auxiliary = recipe.auxiliary_loss(model, output)
+        optimiser.zero_grad()
+        (loss + auxiliary).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        tokens, step = tokens + recipe.batch_tokens, step + 1
+        if not math.isfinite(loss.item()):
+            raise RuntimeError(f"the loss is {loss.item()} after {tokens} tokens: the learning rate is too high")
+        if step % REPORT_EVERY == 0:
+            report(tokens=tokens, loss=loss.item())
+
+
+def recipe_digest(name, revisions):
+    """Hash of all that decides the weights."""
+    return provenance.digest(
+        {
+            "recipe": repr(RECIPES[name]),
+            "revisions": [(r.name, r.tokens) for r in revisions],
+            "code": provenance.code_digest(*TRAINING_CODE),
+            "versions": provenance.versions(*TRAINING_PACKAGES),
+        }
+    )
+
+
+def is_trained(name, spec):
+    """Whether a model's folder holds this recipe's finished run."""
+    try:
+        log = json.loads((ROOT / spec.path / "training.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return log.get("recipe_sha256") == recipe_digest(name, spec.revisions)
+
+
+def train_to_disk(name, spec, report):
+    """Train one model of a panel into its folder, as transformers checkpoints, one a revision."""
+    folder = ROOT / spec.path
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    losses = []
+
+    def save(model, revision):
+        model.save_pretrained(partial / revision.name)
+
+    def note(tokens, loss):
+        losses.append([tokens, round(loss, 4)])
+        report(tokens=tokens, loss=loss)
+
+    train(RECIPES[name], spec.revisions, save, note)
+    log = {"recipe_sha256": recipe_digest(name, spec.revisions), "recipe": repr(RECIPES[name]), "loss": losses}
+    (partial / "training.json").write_text(json.dumps(log), encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.replace(partial, folder)
+
+
+def _worker(name, spec, messages):
+    try:
+        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        train_to_disk(name, spec, lambda **progress: messages.put((name, progress)))
+        messages.put((name, {"done": True}))
+    except Exception as error:  # noqa: BLE001 - the parent tells the user
+        messages.put((name, {"error": f"{type(error).__name__}: {error}"}))
+
+
+def train_panel(panel_argument, jobs):
+    """Train what is not yet trained, `jobs` models at a time; returns {model: error}.
+
+    Draws one progress bar a model: tokens, loss, time left.  Raises PanelError if
+    the panel has a model without a recipe or without a folder.
+    """
+    panel = load_panel(panel_argument)
+    for name, spec in panel.models.items():
+        if spec.path is None or name not in RECIPES:
+            raise PanelError(f"{name} cannot be trained: expected 'path' in the panel and a recipe in lib/mini.py")
+    waiting = [(name, spec) for name, spec in panel.models.items() if not is_trained(name, spec)]
+    waiting.sort(key=lambda item: -RECIPES[item[0]].cost * item[1].revisions[-1].tokens)
+    context = multiprocessing.get_context("spawn")
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when the workers import torch
+    messages = context.Queue()
+    running, bars, failed = {}, {}, {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            name, spec = waiting.pop(0)
+            running[name] = context.Process(target=_worker, args=(name, spec, messages))
+            running[name].start()
+            bars[name] = tqdm(
+                total=spec.revisions[-1].tokens,
+                desc=f"training {spec.label}",
+                unit="tok",
+                unit_scale=True,
+                mininterval=0.5 if sys.stderr.isatty() else 20,
+            )
+        try:
+            name, progress = messages.get(timeout=1)
+        except queue.Empty:
+            for name in [n for n, process in running.items() if not process.is_alive()]:
+                failed[name] = f"the process ended with exit code {running.pop(name).exitcode}"
+            continue
+        if "tokens" in progress:
+            bars[name].set_postfix(loss=f"{progress['loss']:.3f}", refresh=False)
+            bars[name].update(progress["tokens"] - bars[name].n)
+            continue
+        running.pop(name).join()
+        bars[name].update(bars[name].total - bars[name].n if progress.get("done") else 0)
+        bars[name].close()
+        if "error" in progress:
+            failed[name] = progress["error"]
+    return failed
+
+
+def main(arguments=None):
+    """Command line; returns 0, 1 if a training failed, 2 for a mistake in the arguments or the panel."""
+    parser = argparse.ArgumentParser(prog="python -m lib.train", description="Train the mini models of a panel.")
+    parser.add_argument("--panel", default="mini", help="name of a file in panels/, or a path (default: mini)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time (default: all cores)")
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error("--jobs: expected 1 or more")
+    try:
+        failed = train_panel(options.panel, options.jobs)
+    except PanelError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for name, error in failed.items():
+        print(f"training {name} failed: {error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
