@@ -18,7 +18,6 @@ from functools import cached_property
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import nbformat
 import pandas as pd
 import yaml
 
@@ -26,7 +25,7 @@ from lib import causal, display, figures, metrics, provenance, story
 from lib import findings as f
 from lib.panel import Panel, PanelError, load_panel
 from lib.paths import ROOT
-from lib.run import METADATA, notebooks, plan
+from lib.run import notebooks, plan, status_of
 
 RUN_PACKAGES = (*story.PACKAGES, "seaborn", "jupyter-book")
 
@@ -60,22 +59,10 @@ class Report:
 
     @cached_property
     def status(self):
-        """{job: (status, error or None, record or None)}; status is done, failed or missing."""
-        return {job: _read_run(job.output) for job in self.jobs}
+        """{job: lib.run.status_of its notebook}, empty for a run that is missing."""
+        return {job: status_of(job.output) for job in self.jobs}
 
 
-def _read_run(path):
-    if not path.is_file():
-        return "missing", None, None
-    notebook = nbformat.read(path, as_version=4)
-    meta = notebook.metadata.get(METADATA, {})
-    records = [
-        output.data[display.RECORD_MIME]
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if display.RECORD_MIME in output.get("data", {})
-    ]
-    return meta.get("status", "failed"), meta.get("error"), records[0] if records else None
 
 
 # Small pieces of Markdown ----------------------------------------------------------
@@ -368,9 +355,9 @@ def runs_matrix(report, ids):
             row = [revision.name, f.tokens_text(revision.tokens)]
             for id in ids:
                 job = next(j for j in report.jobs if (j.finding, j.model, j.revision) == (id, name, revision.name))
-                status, _, record = report.status[job]
-                word = record["verdict"] if status == "done" and record else status
-                row.append("missing" if status == "missing" else f"{run_link(job, word)}{{.verdict .{word}}}")
+                state = report.status[job]
+                word = "failed" if state.get("status") == "failed" else state["record"]["verdict"] if state else None
+                row.append(f"{run_link(job, word)}{{.verdict .{word}}}" if word else "missing")
             rows.append(row)
         header = ["revision", "training", *(ids if len(ids) > 1 else ["run"])]
         parts.append(f"**{spec.label}**\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}"))
@@ -384,10 +371,18 @@ def runs_of_finding(report, id):
 
 def status(report):
     """How many runs are done, the matrix, and what failed."""
-    states = [s for s, _, _ in report.status.values()]
-    counts = f"**{states.count('done')} of {len(states)} runs done**, {states.count('failed')} failed, {states.count('missing')} missing."
-    failed = [f"- {run_link(job, str(job))}: `{error}`" for job, (s, error, _) in report.status.items() if s == "failed"]
-    return "\n\n".join([counts, *(["What failed:\n\n" + "\n".join(failed)] if failed else []), runs_matrix(report, list(notebooks()))])
+    states = [state.get("status", "missing") for state in report.status.values()]
+    counts = (
+        f"**{states.count('done')} of {len(states)} runs done**, {states.count('failed')} failed, "
+        f"{states.count('missing')} missing."
+    )
+    failed = [
+        f"- {run_link(job, str(job))}: `{state['error']}`"
+        for job, state in report.status.items()
+        if state.get("status") == "failed"
+    ]
+    parts = [counts, *(["What failed:\n\n" + "\n".join(failed)] if failed else [])]
+    return "\n\n".join([*parts, runs_matrix(report, list(notebooks()))])
 
 
 def lines(report):
@@ -435,7 +430,7 @@ def assemble(panel_argument, site):
     for id in notebooks():
         for name, page in (("claim", claim), ("panel", panel_page), ("runs", runs_of_finding)):
             put(f"book/_generated/{id}_{name}.md", page(report, id) + "\n")
-    present = [job for job in report.jobs if report.status[job][0] != "missing"]
+    present = [job for job in report.jobs if report.status[job]]
     for job in present:
         put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", job.output.read_bytes())
     put("_toc.yml", yaml.safe_dump(toc(present), sort_keys=False, allow_unicode=True))

@@ -85,8 +85,7 @@ def measure_heads(model, batch):
             bridge.run_with_hooks(batch.tokens[part].to(bridge.cfg.device), fwd_hooks=hooks, return_type=None)
         pattern = np.stack([rows["pattern", layer] for layer in range(n_layers)])  # [layer, batch, head, key]
         z = np.stack([rows["z", layer] for layer in range(n_layers)])  # [layer, batch, head, d_head]
-        _require_finite("attention", pattern)
-        _require_finite("z", z)
+        _require_finite(pattern, z)
         for name, where in positions.items():
             taken = np.take_along_axis(pattern, where[part][None, :, None, :], axis=-1)
             attention[name] += taken.mean(axis=-1).sum(axis=1)
@@ -117,9 +116,13 @@ def measure_heads(model, batch):
     return pd.DataFrame({name: values.ravel() for name, values in columns.items()})
 
 
-def _require_finite(what, values):
-    """values: [layer, batch, head, ...]; raises ValueError naming the first bad head."""
-    if not np.isfinite(values).all():
-        bad = np.argwhere(~np.isfinite(values).reshape(*values.shape[:3], -1).all(axis=(1, 3)))
-        layer, head = bad[0]
-        raise ValueError(f"{what} of layer {layer} head {head} holds NaN or infinity: the weights or the dtype are at fault")
+def _require_finite(pattern, z):
+    """pattern, z: [layer, batch, head, ...]; raises ValueError naming the first head, in order of layers, that is not finite."""
+    for layer in range(len(pattern)):
+        for what, values in (("attention", pattern[layer]), ("z", z[layer])):
+            finite = np.isfinite(values).all(axis=(0, 2))
+            if not finite.all():
+                raise ValueError(
+                    f"{what} of layer {layer} head {finite.argmin()} holds NaN or infinity: "
+                    "the weights or the dtype are at fault"
+                )

@@ -212,13 +212,14 @@ def zero_bos_floor(heads, at, thresholds, *, counterpart=None, baseline="paper")
     highest = history.loc[first[floor].idxmax()]
     highest_value = first[highest.name]
     highest_text = (
-        f"{name_of(highest.layer, highest.head)} with {times(highest_value)} "
+        f"{name_of(highest["layer"], highest["head"])} with {times(highest_value)} "
         f"({percent(highest.attention_first_token)} of its attention) at {highest.revision}"
     )
     n_revisions = history["step"].nunique()
     if (bos & floor).any():
         verdict = FAILS
-        reason = f"{plural(len(head_set(history[bos & floor])), 'head')} of layers 0 and 1 passed 30x at some revision up to here, the highest {highest_text}."
+        n = len(head_set(history[bos & floor]))
+        reason = f"In layers 0 and 1, {plural(n, 'head')} passed 30x at some revision up to here, the highest {highest_text}."
     elif bos.any():
         verdict = HOLDS
         reason = f"No head of layers 0 and 1 reached 30x at {plural(n_revisions, 'revision')} up to here (highest: {highest_text}), while deeper layers held BOS heads."
@@ -633,7 +634,7 @@ def spectral_lead(heads, at, thresholds, *, counterpart=None, baseline="paper"):
         verdict, reason = UNDETERMINED, f"None of the {len(circuit)} heads of the final circuit has crossed 50x yet."
     elif readable.empty:
         verdict = UNDETERMINED
-        reason = f"{names(crossed)} had crossed 50x at the first revision already: no lead can be read."
+        reason = f"{names(crossed)} had crossed 50x at the first revision already, where no lead can be read."
     elif len(behind):
         verdict = FAILS
         reason = f"{names(behind)} crossed 50x while PR was not elevated ({len(led)} of {len(readable)} did lead{control})."
@@ -659,10 +660,9 @@ def spectral_lead(heads, at, thresholds, *, counterpart=None, baseline="paper"):
         }
     )
     statement = (
-        f"Of the {plural(len(circuit), 'head')} of the final circuit, {len(crossed)} "
-        f"{'has' if len(crossed) == 1 else 'have'} crossed 50x up to here and "
-        f"{int(of_circuit['elevated'].notna().sum())} had their PR elevated, that is at {level:.2f} or more "
-        f"({thresholds.pr_elevation:g} times the median of all heads at the first revision). "
+        f"Heads of the final circuit: {len(circuit)}; crossed 50x up to here: {len(crossed)}; with elevated PR up to "
+        f"here: {int(of_circuit['elevated'].notna().sum())}. Elevated means {level:.2f} or more, "
+        f"{thresholds.pr_elevation:g} times the median of all heads at the first revision; "
         f"Gaussian noise of this size would read {ceiling:.2f}."
     )
     if raised_others is not None:

@@ -20,8 +20,10 @@ from pathlib import Path
 
 import nbformat
 from tqdm import tqdm
+from traitlets.config import Config
 
 from lib import causal, heads, provenance
+from lib.display import RECORD_MIME
 from lib.findings import tokens_text
 from lib.panel import PanelError, load_panel, nearest
 from lib.paths import ROOT, atomic, results_dir
@@ -173,7 +175,11 @@ def head_digests(panel_argument, models):
 
 
 def status_of(path):
-    """What an executed notebook says of itself: {"key", "status", "error"}; empty if there is none."""
+    """What an executed notebook says of itself; empty if there is none or it cannot be read.
+
+    key: hash of what it was made from.  status: "done" or "failed".  error: None or
+    one line.  record: lib.display.record, None if the run did not get that far.
+    """
     try:
         return nbformat.read(path, as_version=4).metadata.get(METADATA, {})
     except (OSError, ValueError, nbformat.reader.NotJSONError):
@@ -205,8 +211,7 @@ def execute(job, key):
                 log_output=False,
                 cwd=ROOT,
                 execution_timeout=TIMEOUT,
-                transport="ipc",
-                ip=str(Path(scratch, "k")),
+                config=Config(KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}),
             )
         except PapermillExecutionError as raised:
             error = f"{raised.ename}: {raised.evalue}"
@@ -220,13 +225,14 @@ def execute(job, key):
 
 
 def finish(notebook, job, key, error):
-    """Make an executed notebook a page: its own title, no times or paths, its key and status in the metadata."""
+    """Make an executed notebook a page: its own title, no times or paths, and status_of in its metadata."""
     panel = load_panel(job.panel)
     spec = panel.model(job.model)
     tokens = tokens_text(spec.revision(job.revision).tokens)
     cells = [c for c in notebook.cells if not {"papermill-error-cell-tag"} & set(c.metadata.get("tags", []))]
     title = f"# {job.finding} · {spec.label} · {job.revision} ({tokens})"
     cells[0].source = re.sub(r"\A# .*", title, cells[0].source)
+    record = None
     if error:
         cells.insert(1, nbformat.v4.new_markdown_cell(f"**This run failed.** `{error}`\n\nThe traceback stands below."))
         cells[1]["id"] = "failure"
@@ -236,16 +242,16 @@ def finish(notebook, job, key, error):
             tags.append("remove-cell")
             cell["id"] = "injected-parameters"
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
-        if cell.cell_type == "code":
-            for output in cell.outputs:
-                if output.output_type == "error":
-                    output.traceback = [_without_paths(line) for line in output.traceback]
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                output.traceback = [_without_paths(line) for line in output.traceback]
+            record = output.get("data", {}).pop(RECORD_MIME, record)
     notebook.cells = cells
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
             "language_info": {"name": "python"},
-            METADATA: {"key": key, "status": "failed" if error else "done", **({"error": error} if error else {})},
+            METADATA: {"key": key, "status": "failed" if error else "done", "error": error, "record": record},
         }
     )
     return notebook
@@ -291,7 +297,7 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
     print(f"{len(jobs)} runs, {len(jobs) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["papermill", "lib.run"])
+    context.set_forkserver_preload(["papermill", "lib.heads", "lib.findings"])
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
         for future in tqdm(as_completed(futures), total=len(todo), desc="executing notebooks", unit="run", disable=not todo):

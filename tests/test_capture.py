@@ -1,0 +1,142 @@
+"""Capture and ablation: golden values, transformers' own eager attention, and surgery on the weights."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN, tiny_model
+from transformers import AutoModelForCausalLM
+
+from lib import capture, metrics
+from lib.ablation import capability, matched_random
+from lib.batch import induction_batch
+from lib.capture import measure_heads
+
+ARCHITECTURES = {
+    "gpt_neox": {},
+    "olmo": {"clip_qkv": 8.0},
+    "olmoe": {"num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": False},
+}
+
+
+@pytest.fixture(scope="module", params=["neox", "olmo", "olmoe"])
+def golden(request):
+    """(expected values, model, batch) of one golden model."""
+    folder = GOLDEN / request.param
+    expected = json.loads((folder / "expected.json").read_text())
+    b = expected["batch"]
+    batch = induction_batch(b["n"], b["seq_len"], b["vocab_low"], b["vocab_high"], b["seed"])
+    return expected, AutoModelForCausalLM.from_pretrained(folder), batch
+
+
+def flat(values):
+    return np.array(values).ravel()
+
+
+def test_golden_head_table(golden):
+    expected, model, batch = golden
+    table, golden_values = measure_heads(model, batch), expected["measurement"]
+    for c in metrics.CLASSES:
+        assert table[f"attention_{c}"].to_numpy() == pytest.approx(flat(golden_values["attention"][c]), abs=1e-5)
+        assert table[f"selectivity_{c}"].to_numpy() == pytest.approx(flat(golden_values["selectivity_paper"][c]), rel=1e-3)
+        assert table[f"selectivity_clean_{c}"].to_numpy() == pytest.approx(flat(golden_values["selectivity_clean"][c]), rel=1e-3)
+    for baseline in metrics.BASELINES:
+        assert table[f"baseline_{baseline}"].to_numpy() == pytest.approx(flat(golden_values[f"baseline_{baseline}"]), abs=1e-5)
+    assert table["pr"].to_numpy() == pytest.approx(flat(golden_values["participation_ratio"]), rel=1e-3)
+    assert table["pr_centred"].to_numpy() == pytest.approx(flat(golden_values["participation_ratio_centred"]), rel=1e-3)
+
+
+def test_golden_capability(golden):
+    expected, model, batch = golden
+    whole = expected["measurement"]["baseline_capability"]
+    assert capability(model, batch) == pytest.approx(whole, abs=1e-5)
+    ablation = expected["ablation"]
+    assert capability(model, batch, ablation["heads"]) == pytest.approx(ablation["capability"], abs=1e-5)
+    # Hooks leave nothing behind.
+    assert capability(model, batch) == pytest.approx(whole, abs=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_capture_agrees_with_transformers_eager_attention(architecture):
+    """One head at a time, from output_attentions and the input of the output projection."""
+    batch = induction_batch(6, 64, 0, 64)
+    model = tiny_model(architecture, 3, **ARCHITECTURES[architecture])
+    model.set_attn_implementation("eager")
+    layers = model.gpt_neox.layers if architecture == "gpt_neox" else model.model.layers
+    z = {}
+    for i, layer in enumerate(layers):
+        project = layer.attention.dense if architecture == "gpt_neox" else layer.self_attn.o_proj
+        project.register_forward_pre_hook(lambda _, inputs, i=i: z.__setitem__(i, inputs[0][:, -1].detach()))
+    with torch.no_grad():
+        attentions = model(batch.tokens, output_attentions=True).attentions
+    table = measure_heads(tiny_model(architecture, 3, **ARCHITECTURES[architecture]), batch)
+    d_head = 16 // 2
+    for row in table.itertuples():
+        last = attentions[row.layer][:, row.head, -1].double().numpy()
+        for i_class, position in (("first_token", 0), ("previous_token", 62), ("self", 63)):
+            assert getattr(row, f"attention_{i_class}") == pytest.approx(last[:, position].mean(), abs=1e-6)
+        induction = last[np.arange(6), batch.first_a.numpy() + 1].mean()
+        assert row.attention_induction == pytest.approx(induction, abs=1e-6)
+        slice_ = z[row.layer][:, row.head * d_head : (row.head + 1) * d_head].double().numpy()
+        assert row.pr == pytest.approx(metrics.participation_ratio(slice_), rel=1e-4)
+        assert row.pr_centred == pytest.approx(metrics.participation_ratio(slice_, centred=True), rel=1e-4)
+
+
+def test_every_promised_column_is_there():
+    table = measure_heads(tiny_model("gpt_neox", 0), induction_batch(4, 64, 0, 64))
+    promised = {"layer", "head", "baseline_paper", "baseline_clean", "pr", "pr_centred"}
+    for c in ("induction", "previous_token", "duplicate_token", "first_token", "self", "local"):
+        promised |= {f"attention_{c}", f"selectivity_{c}", f"selectivity_clean_{c}"}
+    assert promised <= set(table.columns) and len(table) == 6
+
+
+def test_the_size_of_micro_batches_does_not_change_the_numbers(monkeypatch):
+    batch = induction_batch(10, 64, 0, 64)
+    whole = measure_heads(tiny_model("olmo", 1), batch)
+    monkeypatch.setattr(capture, "MICRO_BATCH_TOKENS", 3 * 64)
+    parts = measure_heads(tiny_model("olmo", 1), batch)
+    np.testing.assert_allclose(parts, whole, rtol=1e-5)
+
+
+def test_broken_weights_are_named_by_layer_and_head():
+    model = tiny_model("olmo", 0)
+    with torch.no_grad():
+        model.model.layers[1].self_attn.v_proj.weight[8:] = float("inf")  # the values of head 1
+    with pytest.raises(ValueError, match="layer 1 head 1 .*NaN or infinity"):
+        measure_heads(model, induction_batch(4, 64, 0, 64))
+
+
+def test_ablation_equals_removing_the_heads_columns_of_the_output_projection():
+    batch = induction_batch(16, 64, 0, 64)
+    ablated = capability(tiny_model("olmo", 2), batch, [(0, 1), (2, 0)])
+    model = tiny_model("olmo", 2)
+    with torch.no_grad():
+        model.model.layers[0].self_attn.o_proj.weight[:, 8:] = 0
+        model.model.layers[2].self_attn.o_proj.weight[:, :8] = 0
+        logits = model(batch.tokens).logits[:, -1]
+    loss = torch.nn.functional.cross_entropy(logits, batch.targets).item()
+    assert ablated["loss"] == pytest.approx(loss, abs=1e-5)
+    assert ablated["top1"] == pytest.approx((logits.argmax(-1) == batch.targets).float().mean().item())
+
+
+def test_a_head_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="no head L3H0: the model has 3 layers of 2 heads"):
+        capability(tiny_model("olmo", 0), induction_batch(2, 64, 0, 64), [(3, 0)])
+
+
+def test_matched_random_heads_match_layer_by_layer():
+    circuit = [(0, 1), (2, 0), (2, 3)]
+    draws = matched_random(circuit, n_layers=4, n_heads=8, draws=20)
+    for draw in draws:
+        assert not set(draw) & set(circuit) and len(set(draw)) == 3
+        assert sorted(layer for layer, _ in draw) == [0, 2, 2]
+    assert len({tuple(d) for d in draws}) > 1
+    assert draws == matched_random(circuit, 4, 8, 20)
+
+
+def test_matched_random_fills_up_from_other_layers():
+    circuit = [(1, 0), (1, 1), (1, 2)]
+    for draw in matched_random(circuit, n_layers=3, n_heads=4, draws=10):
+        assert (1, 3) in draw and len(set(draw)) == 3 and not set(draw) & set(circuit)
+    assert matched_random([(0, 0), (0, 1), (1, 0)], n_layers=2, n_heads=2, draws=5) == []
