@@ -212,7 +212,7 @@ def zero_bos_floor(heads, at, thresholds, *, counterpart=None, baseline="paper")
     highest = history.loc[first[floor].idxmax()]
     highest_value = first[highest.name]
     highest_text = (
-        f"{name_of(highest["layer"], highest["head"])} with {times(highest_value)} "
+        f"{name_of(highest['layer'], highest['head'])} with {times(highest_value)} "
         f"({percent(highest.attention_first_token)} of its attention) at {highest.revision}"
     )
     n_revisions = history["step"].nunique()
