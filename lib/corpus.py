@@ -22,6 +22,7 @@ class Domain:
     near_mean: mean, in tokens, of the geometric part of the source distance.
     near_share: share of copies whose distance is geometric; the rest are uniform
         over everything before the position.
+    least_distance: shortest source distance, in tokens.
     vocabulary: first token id, and one past the last, as fractions of the corpus'
         vocabulary; a domain may use only part of it.
     zipf: exponent of the rank-frequency law of fresh tokens (0: uniform).
@@ -37,6 +38,7 @@ class Domain:
     span: tuple[int, int] = (8, 32)
     near_mean: float = 16.0
     near_share: float = 0.5
+    least_distance: int = 1
     vocabulary: tuple[float, float] = (0.0, 1.0)
     zipf: float = 0.0
     bigram: float = 0.0
@@ -91,10 +93,11 @@ def sample_domain(domain: Domain, rng: np.random.Generator, n: int, length: int,
     copied = np.zeros((n, length), dtype=bool)
     remaining = np.zeros(n, dtype=int)
     distance = np.ones(n, dtype=int)
+    least = domain.least_distance
     for t in range(1, length):
-        begin = (remaining == 0) & starts[:, t]
-        far = 1 + (anywhere[:, t] * t).astype(int)
-        drawn = np.where(is_near[:, t], np.minimum(near[:, t], t), far)
+        begin = (remaining == 0) & starts[:, t] & (t >= least)
+        far = least + (anywhere[:, t] * (t - least + 1)).astype(int)
+        drawn = np.where(is_near[:, t], np.clip(near[:, t], least, max(t, least)), far)
         distance = np.where(begin, drawn, distance)
         remaining = np.where(begin, spans[:, t], remaining)
         inside = remaining > 0

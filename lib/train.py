@@ -152,16 +152,22 @@ def _worker(name, spec, messages):
 
 
 def train_panel(panel_argument, jobs):
-    """Train what is not yet trained, `jobs` models at a time; returns {model: error}.
+    """Train what has a recipe and is not yet trained, `jobs` models at a time; returns {model: error}.
 
-    Draws one progress bar a model: tokens, loss, time left.  Raises PanelError if
-    the panel has a model without a recipe or without a folder.
+    Draws one progress bar a model: tokens, loss, time left.  Models without a
+    recipe are left alone: their checkpoints come from elsewhere.  Raises PanelError
+    if a folder that would be replaced was not made by this program.
     """
     panel = load_panel(panel_argument)
-    for name, spec in panel.models.items():
-        if spec.path is None or name not in RECIPES:
-            raise PanelError(f"{name} cannot be trained: expected 'path' in the panel and a recipe in lib/mini.py")
-    waiting = [(name, spec) for name, spec in panel.models.items() if not is_trained(name, spec)]
+    with_recipe = [(name, spec) for name, spec in panel.models.items() if spec.path and name in RECIPES]
+    waiting = [(name, spec) for name, spec in with_recipe if not is_trained(name, spec)]
+    for name, spec in waiting:
+        folder = ROOT / spec.path
+        if folder.exists() and not (folder / "training.json").is_file():
+            raise PanelError(
+                f"{name} would be trained into {spec.path}, which holds something else; "
+                "move it, or give the model another name or path in the panel"
+            )
     waiting.sort(key=lambda item: -RECIPES[item[0]].cost * item[1].revisions[-1].tokens)
     context = multiprocessing.get_context("spawn")
     os.environ["OMP_NUM_THREADS"] = "1"  # read when the workers import torch

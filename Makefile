@@ -1,0 +1,32 @@
+# make book    set up, train the mini models, measure, execute every notebook, build the report
+# make test    set up and run the tests
+# make models  set up and train the mini models only
+# make clean   remove all that was made but the environment and the trained models
+
+PANEL ?= mini
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: book test models clean
+
+book: models
+	@$(BIN)/python -m lib.run --panel $(PANEL); code=$$?; \
+	if [ $$code -le 1 ]; then $(BIN)/python -m lib.book --panel $(PANEL) || exit $$?; fi; exit $$code
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+models: .venv/installed
+	@$(BIN)/python -m lib.train --panel $(PANEL)
+
+clean:
+	rm -rf results _build
+
+# The stamp is written last: a set-up that was interrupted is done again.
+.venv/installed: requirements.txt
+	@command -v $(PYTHON) > /dev/null || { echo "Python 3.11 is needed and '$(PYTHON)' was not found; name yours: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed; $(PYTHON) is another version"; exit 1; }
+	@echo "setting up the environment in .venv (some minutes, once)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@

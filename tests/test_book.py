@@ -1,0 +1,130 @@
+"""The built report: its pages, links, alt texts; no traceback but that of a run that failed."""
+
+import re
+from urllib.parse import unquote
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from conftest import ROOT, TINY, TOKENS, panel_content
+
+from lib import book, run
+
+
+@pytest.fixture(scope="module")
+def site(tiny_models, tmp_path_factory):
+    """The tiny panel, run and built with warnings as errors: folder of the HTML pages."""
+    folder = tmp_path_factory.mktemp("site")
+    panel = folder / "tiny.yml"
+    panel.write_text(yaml.safe_dump(panel_content(tiny_models), sort_keys=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CIRCUITS_RESULTS", str(folder / "results"))
+        assert run.main(["--panel", str(panel), "--jobs", "2"]) == 0
+        code, page = book.build(str(panel), folder / "_build")
+    assert code == 0, "Jupyter Book gave warnings"
+    return page.parent
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    """{relative path: parsed page} of everything a reader can open."""
+    return {p.relative_to(site): BeautifulSoup(p.read_text(encoding="utf-8"), "html.parser") for p in site.rglob("*.html") if "_static" not in p.parts}
+
+
+def test_every_page_is_there(pages):
+    there = {str(p) for p in pages}
+    narrative = ["index", "methods", "models", "F1", "F2", "F3", "F4", "F5", "status", "reproduce", "references"]
+    assert {f"book/{name}.html" for name in narrative} <= there
+    runs = {f"runs/F{i}/{model}/{revision}.html" for i in range(1, 6) for model in TINY for revision in TOKENS}
+    assert runs <= there and len(runs) == 30
+
+
+def test_every_link_within_the_report_leads_somewhere(site, pages):
+    broken = []
+    for path, page in pages.items():
+        for tag, attribute in (("a", "href"), ("img", "src"), ("script", "src"), ("link", "href")):
+            for found in page.find_all(tag, **{attribute: True}):
+                target = unquote(found[attribute])
+                if re.match(r"[a-z]+:|//|#", target) or "_sources" in target:
+                    continue
+                file, _, anchor = target.partition("#")
+                file = (site / path).parent / file.split("?")[0]
+                if not file.exists():
+                    broken.append((str(path), target))
+                elif anchor and file.suffix == ".html":
+                    other = pages[file.resolve().relative_to(site.resolve())]
+                    if not other.find(id=anchor):
+                        broken.append((str(path), target))
+    assert not broken
+
+
+def test_the_run_pages_are_linked_from_their_finding_and_from_the_status_page(pages):
+    def targets(name):
+        return {a["href"] for a in pages[next(p for p in pages if str(p) == f"book/{name}.html")].find_all("a", href=True)}
+
+    for model in TINY:
+        for revision in TOKENS:
+            for i in range(1, 6):
+                link = f"../runs/F{i}/{model}/{revision}.html"
+                assert link in targets("status") and link in targets(f"F{i}")
+
+
+def test_every_image_has_an_alt_text_with_numbers_and_every_figure_its_data(pages):
+    n = 0
+    for path, page in pages.items():
+        for image in page.find("main").find_all("img"):
+            assert len(image.get("alt", "")) > 40 and re.search(r"\d", image["alt"]), f"{path}: {image.get('alt')!r}"
+        for figure in page.find_all("figure", class_="drawn"):
+            n += 1
+            assert figure.find("figcaption").find("a", download=True)["href"].startswith("data:text/csv;base64,")
+            assert figure.find("img")
+    assert n >= 30 + 5
+
+
+def test_no_page_shows_a_traceback_or_a_number_that_is_none(pages):
+    for path, page in pages.items():
+        main = page.find("main").get_text()
+        assert "Traceback" not in main or str(path) == "book/reproduce.html", path
+        assert not re.search(r"\bnan\b|\bNone\b(?! of)|<NA>", main), path
+
+
+def test_titles_are_each_runs_own(pages):
+    titles = [page.find("h1").get_text() for path, page in pages.items() if str(path).startswith("runs/")]
+    assert len(titles) == len(set(titles))
+    assert any(t.startswith("F2 · Tiny-olmo · step1000 (1M tokens)") for t in titles)
+
+
+def test_every_run_page_tells_how_to_make_it_again(pages):
+    for path, page in pages.items():
+        if str(path).startswith("runs/"):
+            finding, model, revision = path.with_suffix("").parts[1:]
+            text = page.find("main").get_text()
+            assert f"-p model {model} -p revision {revision}" in text and f"papermill notebooks/{finding}_" in text
+
+
+def test_nothing_is_fetched_from_elsewhere(pages):
+    for path, page in pages.items():
+        for tag, attribute in (("script", "src"), ("link", "href"), ("img", "src")):
+            for found in page.find_all(tag, **{attribute: True}):
+                assert not re.match(r"(https?:)?//", found[attribute]), f"{path}: {found[attribute]}"
+
+
+def test_a_failed_run_shows_on_the_status_page(tiny_panel, tmp_path):
+    job = run.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0]
+    import nbformat
+
+    notebook = run.finish(nbformat.read(run.notebook_of("F1"), as_version=4), job, "key", "RuntimeError: on purpose")
+    job.output.parent.mkdir(parents=True)
+    nbformat.write(notebook, job.output)
+    book.assemble(tiny_panel, tmp_path / "site")
+    status = (tmp_path / "site" / "book" / "_generated" / "status.md").read_text()
+    assert "**0 of 30 runs done**, 1 failed, 29 missing." in status
+    assert "[failed](../runs/F1/tiny-olmo/step0.ipynb){.verdict .failed}" in status and "RuntimeError: on purpose" in status
+    assert (tmp_path / "site" / "runs" / "F1" / "tiny-olmo" / "step0.ipynb").is_file()
+
+
+def test_the_table_of_contents_names_the_pages_that_exist():
+    content = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    files = [content["root"], *[c["file"] for part in content["parts"] for c in part["chapters"]]]
+    assert all((ROOT / f"{file}.md").is_file() for file in files)
+    assert {f"book/{p.stem}" for p in (ROOT / "book").glob("*.md")} == set(files)

@@ -1,0 +1,183 @@
+"""The runner: every run, in parallel, resumable after a kill, honest about failures."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import nbformat
+import pytest
+from conftest import ROOT, TINY, TOKENS
+
+from lib import run
+from lib.findings import FINDINGS
+from lib.panel import PanelError
+
+
+def command(panel, *arguments):
+    return [sys.executable, "-m", "lib.run", "--panel", panel, "--jobs", "2", *arguments]
+
+
+def outputs(panel_name="tiny"):
+    """{relative path: bytes} of all executed notebooks."""
+    folder = run.results_dir(panel_name) / "runs"
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.ipynb")}
+
+
+@pytest.fixture
+def notebooks(tmp_path, monkeypatch):
+    """A copy of F1 and F2 that a test may break."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    for finding in ("F1", "F2"):
+        shutil.copy(run.notebook_of(finding), folder)
+    monkeypatch.setattr(run, "NOTEBOOKS", folder)
+    return folder
+
+
+def break_notebook(folder, source="raise RuntimeError('broken on purpose')"):
+    (path,) = folder.glob("F2_*.ipynb")
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(3, nbformat.v4.new_code_cell(source))
+    nbformat.write(notebook, path)
+
+
+# Planning -----------------------------------------------------------------------------
+
+
+def test_the_mini_panel_is_150_runs():
+    jobs = run.plan("mini")
+    assert len(jobs) == len({job.output for job in jobs}) == 150
+    assert {job.finding for job in jobs} == set(FINDINGS) == {"F1", "F2", "F3", "F4", "F5"}
+
+
+def test_a_panel_can_be_narrowed(tiny_panel):
+    jobs = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step10"])
+    assert [str(job) for job in jobs] == ["F2 tiny-olmo step10"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--findings", "F7"], "no finding is called 'F7'. Nearest: F"),
+        (["--models", "tiny-omlo"], "no model in panel 'tiny' is called 'tiny-omlo'. Nearest: tiny-olmo"),
+        (["--revisions", "step100"], "no revision of tiny-neox, tiny-olmo is called 'step100'. Nearest: step10"),
+        (["--panel", "minni"], "no panel 'minni': panels/minni.yml does not exist. Nearest: mini"),
+    ],
+)
+def test_wrong_names_are_answered_before_anything_starts(tiny_panel, capsys, arguments, message):
+    assert run.main(["--panel", tiny_panel, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error and "Traceback" not in error
+    assert not run.results_dir("tiny").exists()
+
+
+def test_an_unknown_revision_is_refused_by_the_notebook_too(tiny_panel):
+    from lib.story import open_run
+
+    with pytest.raises(PanelError, match="Nearest: step10"):
+        open_run(tiny_panel, "tiny-olmo", "step100")
+
+
+# Executing ----------------------------------------------------------------------------
+
+
+def test_killed_and_run_again_it_ends_with_what_an_undisturbed_run_gives(tiny_panel, tmp_path, monkeypatch):
+    some = ("--models", "tiny-olmo", "--findings", "F1", "F2", "F4")
+    subprocess.run(command(tiny_panel, *some), cwd=ROOT, check=True, capture_output=True)
+    undisturbed = outputs()
+    assert len(undisturbed) == 3 * len(TOKENS)
+
+    monkeypatch.setenv("CIRCUITS_RESULTS", str(tmp_path / "disturbed"))
+    process = subprocess.Popen(command(tiny_panel, *some), cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+    deadline = time.time() + 300
+    while len(outputs()) < 3 and process.poll() is None and time.time() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {p: (run.results_dir("tiny") / "runs" / p).stat().st_mtime_ns for p in outputs()}
+    assert 0 < len(before) < len(undisturbed)
+
+    again = subprocess.run(command(tiny_panel, *some), cwd=ROOT, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert outputs() == undisturbed
+    kept = [p for p, t in before.items() if (run.results_dir("tiny") / "runs" / p).stat().st_mtime_ns == t]
+    assert kept == list(before), "finished runs were made again"
+    assert not list(run.results_dir("tiny").rglob("*.tmp"))
+
+    third = subprocess.run(command(tiny_panel, *some), cwd=ROOT, capture_output=True, text=True)
+    assert "9 runs, 9 unchanged" in third.stderr
+
+
+def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebooks, capsys):
+    break_notebook(notebooks)
+    assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 1
+    error = capsys.readouterr().err
+    assert "broken on purpose" in error and "1 runs failed" in error
+    done, failed = (run.status_of(job.output) for job in run.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
+    assert done["status"] == "done" and done["record"]["finding"] if "finding" in done["record"] else done["record"]["id"] == "F1"
+    assert failed["status"] == "failed" and failed["error"] == "RuntimeError: broken on purpose"
+    text = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])[0].output.read_text()
+    assert "broken on purpose" in text and "Traceback" in text and "**This run failed.**" in text
+
+    # A failed run is tried again; one whose notebook was mended succeeds.
+    shutil.copy(ROOT / "notebooks" / "F2_sink_shapes.ipynb", notebooks)
+    assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 0
+    assert "2 runs, 1 unchanged" in capsys.readouterr().err
+
+
+def test_a_kernel_that_dies_fails_its_run_only(tiny_panel, notebooks, capsys):
+    break_notebook(notebooks, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 1
+    f1, f2 = (run.status_of(job.output) for job in run.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
+    assert f1["status"] == "done" and f2["status"] == "failed" and "died" in f2["error"].lower()
+
+
+def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_panel, notebooks, capsys):
+    narrow = ["--panel", tiny_panel, "--models", "tiny-neox", "--revisions", "step0"]
+    assert run.main(narrow) == 0
+    (path,) = notebooks.glob("F2_*.ipynb")
+    path.write_text(path.read_text().replace("How do attention sinks spread", "How, then, do attention sinks spread"))
+    capsys.readouterr()
+    assert run.main(narrow) == 0
+    assert "2 runs, 1 unchanged" in capsys.readouterr().err
+
+
+# One notebook alone ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, finding):
+    """As on the page "Reproduce it": from the root, head tables measured on demand."""
+    out = tmp_path / "out.ipynb"
+    line = ["-m", "papermill", f"notebooks/{run.notebook_of(finding).name}", str(out), "--log-level", "ERROR", "--no-progress-bar"]
+    line += ["-p", "panel", tiny_panel, "-p", "model", "tiny-neox", "-p", "revision", "step1000"]
+    result = subprocess.run([sys.executable, *line], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    shown = [o.data for c in nbformat.read(out, as_version=4).cells for o in c.get("outputs", []) if "data" in o]
+    html = "".join(d.get("text/html", "") for d in shown)
+    prose = "".join(d.get("text/markdown", "") for d in shown)
+    assert 'alt="' in html and 'download="' in html and "<table" in html
+    assert any(f"**{v}" in prose.lower() for v in ("holds", "fails", "undetermined"))
+    assert "Tiny-neox at step1000" in prose
+
+
+def test_notebooks_have_no_outputs_and_take_three_parameters():
+    for path in run.notebooks().values():
+        notebook = nbformat.read(path, as_version=4)
+        assert not any(c.get("outputs") or c.get("execution_count") for c in notebook.cells)
+        (parameters,) = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+        assert [line.split(" = ")[0] for line in parameters.source.splitlines()] == ["panel", "model", "revision"]
+
+
+def test_notebooks_run_from_their_own_folder_with_their_own_parameters_known_to_the_panel():
+    from lib.panel import load_panel
+
+    for path in run.notebooks().values():
+        (cell,) = [c for c in nbformat.read(path, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
+        given = {}
+        exec(cell.source, given)  # noqa: S102 - three assignments of our own
+        load_panel(given["panel"]).model(given["model"]).revision(given["revision"])
+    assert set(TINY)  # the panel of the other tests is not the default one
