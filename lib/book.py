@@ -356,7 +356,7 @@ def runs_matrix(report, ids):
             for id in ids:
                 job = next(j for j in report.jobs if (j.finding, j.model, j.revision) == (id, name, revision.name))
                 state = report.status[job]
-                word = "failed" if state.get("status") == "failed" else state["record"]["verdict"] if state else None
+                word = "failed" if state.get("status") == "failed" else (state.get("record") or {}).get("verdict")
                 row.append(f"{run_link(job, word)}{{.verdict .{word}}}" if word else "missing")
             rows.append(row)
         header = ["revision", "training", *(ids if len(ids) > 1 else ["run"])]

@@ -28,6 +28,9 @@ class Domain:
     zipf: exponent of the rank-frequency law of fresh tokens (0: uniform).
     bigram: probability that a fresh token is the fixed successor of the token
         before it (0: no bigram structure).
+    echo: share of the domain's words that are followed by whatever stood before them,
+        as in "day by day" (0: none).  Predicting it takes attention to the previous
+        position, but only after these words.
     skip: probability that a fresh token is a fixed function of the token two
         before it, as words agree across a word in between (0: none).  Predicting it
         takes attention to the previous position, at every position.
@@ -43,6 +46,7 @@ class Domain:
     zipf: float = 0.0
     bigram: float = 0.0
     skip: float = 0.0
+    echo: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ def sample_domain(domain: Domain, rng: np.random.Generator, n: int, length: int,
     # Successor tables are fixed by the range and not by the training seed.
     tables = np.random.default_rng([low, high])
     after_one, after_two = (tables.permutation(np.arange(low, high)) for _ in range(2))
+    echoing = tables.permutation(np.arange(high - low)) < domain.echo * (high - low)
     rule = rng.random((n, length))
     follows = rule < domain.bigram
     skips = (rule >= domain.bigram) & (rule < domain.bigram + domain.skip)
@@ -104,6 +109,7 @@ def sample_domain(domain: Domain, rng: np.random.Generator, n: int, length: int,
         fresh = np.where(follows[:, t], after_one[tokens[:, t - 1] - low], tokens[:, t])
         if t > 1:
             fresh = np.where(skips[:, t], after_two[tokens[:, t - 2] - low], fresh)
+            fresh = np.where(echoing[tokens[:, t - 1] - low], tokens[:, t - 2], fresh)
         tokens[:, t] = np.where(inside, tokens[rows, t - distance], fresh)
         copied[:, t] = inside
         remaining = np.maximum(remaining - 1, 0)
