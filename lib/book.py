@@ -53,16 +53,12 @@ class Report:
     @cached_property
     def final(self):
         """{finding: {model label: Finding at the last revision}}."""
-        return {
-            id: {run.spec.label: run.evaluate(id) for run in self.runs.values()} for id in notebooks()
-        }
+        return {id: {run.spec.label: run.evaluate(id) for run in self.runs.values()} for id in notebooks()}
 
     @cached_property
     def status(self):
         """{job: lib.run.status_of its notebook}, empty for a run that is missing."""
         return {job: status_of(job.output) for job in self.jobs}
-
-
 
 
 # Small pieces of Markdown ----------------------------------------------------------
@@ -170,7 +166,11 @@ def traits(report):
         "attention_bias": "attention biases",
         "tie_word_embeddings": "tied embeddings",
     }
-    norms = {"gpt_neox": "LayerNorm with biases", "olmo": "LayerNorm without weights", "olmoe": "RMSNorm, also on q and k"}
+    norms = {
+        "gpt_neox": "LayerNorm with biases",
+        "olmo": "LayerNorm without weights",
+        "olmoe": "RMSNorm, also on q and k",
+    }
     columns = {}
     for run in report.runs.values():
         folder = run.spec.folder(run.revision)
@@ -193,7 +193,11 @@ def traits(report):
 
 
 def _plain(value):
-    return {True: "yes", False: "no", None: "–"}.get(value, value) if not isinstance(value, (int, float)) or isinstance(value, bool) else value
+    return (
+        {True: "yes", False: "no", None: "–"}.get(value, value)
+        if not isinstance(value, (int, float)) or isinstance(value, bool)
+        else value
+    )
 
 
 def _recipes(report):
@@ -214,28 +218,30 @@ def corpora(report):
     for corpus, labels in readers.values():
         total = sum(d.share for d in corpus.domains.values())
         for name, d in corpus.domains.items():
+            near = f"{f.percent(d.near_share)}, mean {d.near_mean:g}" if d.near_share else "none"
             rows.append(
                 [
                     f"{corpus.name} ({f.join(labels)})",
                     name,
                     f.percent(d.share / total),
+                    f.percent(d.vocabulary[1] - d.vocabulary[0]),
                     f"{d.copy_start:g}",
                     f"{d.span[0]} to {d.span[1]}",
-                    f"{d.near_mean:g} ({f.percent(d.near_share)})",
-                    f.percent(d.vocabulary[1] - d.vocabulary[0]),
-                    f"{d.zipf:g}",
-                    f"{d.bigram:g}",
-                    f"{d.skip:g}",
+                    near,
+                    d.least_distance,
+                    *[f"{value:g}" for value in (d.title, d.bigram, d.skip, d.zipf)],
                 ]
             )
     header = [
-        "corpus (read by)", "domain", "share", "copies start with probability", "copied tokens",
-        "mean near distance (share of near copies)", "part of the vocabulary", "Zipf exponent", "bigram", "skip-bigram",
+        "corpus (read by)", "domain", "share", "part of the vocabulary", "copies start", "copied tokens", "near copies",
+        "least distance", "title", "bigram", "skip-bigram", "Zipf exponent",
     ]  # fmt: skip
     return scrolling(table(rows, header), "Statistics of the corpora") + (
-        "\n\nA copy repeats a span of earlier tokens of the same sequence; its distance is geometric (near) or uniform "
-        "over all that came before. *Bigram* is the probability that a fresh token is fixed by the one before it, "
-        "*skip-bigram* by the one two before."
+        "\n\n*Copies start* is the probability, at a position outside any copy, that a span of earlier tokens of the same "
+        "sequence is repeated from here; its distance is geometric for near copies and else uniform over all that came "
+        "before. The next four say where a token outside a copy comes from: *title*, *bigram* and *skip-bigram* are the "
+        "probabilities that it repeats the sequence's first token, is fixed by the token before it, or by the one two "
+        "before. Else it is drawn afresh, uniformly or by a Zipf law."
     )
 
 
@@ -256,7 +262,9 @@ def training(report):
             if revision.tokens >= log["tokens"].min():
                 nearest = (log["tokens"] - revision.tokens).abs().idxmin()
                 ax.plot(revision.tokens, smooth[nearest], "o", color=colour, ms=5)
-        words.append(f"{run.spec.label} from {smooth.iloc[0]:.2f} to {smooth.iloc[-1]:.2f} nats at {f.tokens_text(run.spec.revisions[-1].tokens)}")
+        words.append(
+            f"{run.spec.label} from {smooth.iloc[0]:.2f} to {smooth.iloc[-1]:.2f} nats at {f.tokens_text(run.spec.revisions[-1].tokens)}"
+        )
         rows.append(log.assign(model=name))
     if not rows:
         plt.close(fig)
@@ -273,7 +281,10 @@ def training(report):
         [
             report.panel.models[name].label,
             f.tokens_text(report.panel.models[name].revisions[-1].tokens),
-            ", ".join(f"{length} from {f.tokens_text(start)}" if start else str(length) for start, length in r.contexts.items()),
+            ", ".join(
+                f"{length} from {f.tokens_text(start)}" if start else str(length)
+                for start, length in r.contexts.items()
+            ),
             f"{r.learning_rate:g}",
             f"{r.beta2:g}",
             f"{r.weight_decay:g}",
@@ -281,8 +292,20 @@ def training(report):
         ]
         for name, r in _recipes(report).items()
     ]
-    header = ["model", "trained on", "context length", "peak learning rate", "AdamW beta2", "weight decay", "tokens a step"]
-    return raw(display.drawn(fig, "training_loss", alt, caption, pd.concat(rows))) + "\n\n" + scrolling(table(recipes, header), "Training recipes")
+    header = [
+        "model",
+        "trained on",
+        "context length",
+        "peak learning rate",
+        "AdamW beta2",
+        "weight decay",
+        "tokens a step",
+    ]
+    return (
+        raw(display.drawn(fig, "training_loss", alt, caption, pd.concat(rows)))
+        + "\n\n"
+        + scrolling(table(recipes, header), "Training recipes")
+    )
 
 
 def formed(report):
@@ -303,12 +326,32 @@ def formed(report):
                 top1(check["layers"]), f"{base['loss']:.2f}", "–" if ablated is None else f"{ablated['loss']:.2f}",
             ]
         )  # fmt: skip
-        checks.append([run.spec.label, *[("yes: " if ok else "**no**: ") + text for ok, text in causal.formed(run.heads, check, report.panel.thresholds)]])
+        checks.append(
+            [
+                run.spec.label,
+                *[
+                    ("yes: " if ok else "**no**: ") + text
+                    for ok, text in causal.formed(run.heads, check, report.panel.thresholds)
+                ],
+            ]
+        )
     if not checks:
         return "No causal check of this panel has been measured."
     n = next(c for c in (causal.read(report.panel, m) for m in report.runs) if c)["n_sequences"]
     first = scrolling(
-        table(effects, ["model", "circuit", "top-1", "without the circuit", f"without matched random heads ({causal.DRAWS} draws, range)", "without those layers' heads", "loss", "loss without the circuit"]),
+        table(
+            effects,
+            [
+                "model",
+                "circuit",
+                "top-1",
+                "without the circuit",
+                f"without matched random heads ({causal.DRAWS} draws, range)",
+                "without those layers' heads",
+                "loss",
+                "loss without the circuit",
+            ],
+        ),
         "Causal check",
     )
     second = scrolling(table(checks, ["model", *causal.CRITERIA]), "What was asked of the training")
@@ -335,13 +378,20 @@ def claim(report, id):
 def panel_page(report, id):
     """Figure and table that compare the models at their last revisions."""
     rows = [
-        [label, badge(x.verdict), badge(x.clean[0]), x.reason + ("" if x.clean[0] == x.verdict else f" *Clean baseline:* {x.clean[1]}")]
+        [
+            label,
+            badge(x.verdict),
+            badge(x.clean[0]),
+            x.reason + ("" if x.clean[0] == x.verdict else f" *Clean baseline:* {x.clean[1]}"),
+        ]
         for label, x in report.final[id].items()
     ]
     parts = []
     if id in figures.PANEL_FIGURES:
         parts.append(raw(figures.PANEL_FIGURES[id](list(report.runs.values()))))
-    parts.append(scrolling(table(rows, ["model", "verdict", "clean baseline", "reason"]), f"{id}: verdicts at the last revision"))
+    parts.append(
+        scrolling(table(rows, ["model", "verdict", "clean baseline", "reason"]), f"{id}: verdicts at the last revision")
+    )
     parts.append("\n\n".join(f"**{label}.** {x.statement}" for label, x in report.final[id].items()))
     return "\n\n".join(parts)
 
@@ -388,15 +438,19 @@ def status(report):
 def lines(report):
     """The papermill line of every finding."""
     name, spec = next(iter(report.panel.models.items()))
-    text = "\n".join(story.papermill_line(id, report.panel_argument, name, spec.revisions[-1].name) for id in notebooks())
+    text = "\n".join(
+        story.papermill_line(id, report.panel_argument, name, spec.revisions[-1].name) for id in notebooks()
+    )
     return f"```bash\n{text}\n```"
 
 
 def made(report):
     """Versions and commit."""
     versions = provenance.versions(*RUN_PACKAGES)
-    return f"With Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()) + (
-        f", at commit `{provenance.commit()[:12]}`." if provenance.commit() else "."
+    return (
+        f"With Python {platform.python_version()}, "
+        + ", ".join(f"{k} {v}" for k, v in versions.items())
+        + (f", at commit `{provenance.commit()[:12]}`." if provenance.commit() else ".")
     )
 
 
@@ -453,7 +507,17 @@ def build(panel_argument, output):
     """Assemble and build; returns (exit code of Jupyter Book, path of the first page)."""
     site = output / "site"
     assemble(panel_argument, site)
-    command = [Path(sys.executable).with_name("jupyter-book"), "build", site, "--path-output", output.parent if output.name == "_build" else output, "-W", "-n", "--keep-going", "-q"]
+    command = [
+        Path(sys.executable).with_name("jupyter-book"),
+        "build",
+        site,
+        "--path-output",
+        output.parent if output.name == "_build" else output,
+        "-W",
+        "-n",
+        "--keep-going",
+        "-q",
+    ]
     result = subprocess.run([str(c) for c in command], cwd=ROOT)
     return result.returncode, output / "html" / "index.html"
 

@@ -28,9 +28,9 @@ class Domain:
     zipf: exponent of the rank-frequency law of fresh tokens (0: uniform).
     bigram: probability that a fresh token is the fixed successor of the token
         before it (0: no bigram structure).
-    echo: share of the domain's words that are followed by whatever stood before them,
-        as in "day by day" (0: none).  Predicting it takes attention to the previous
-        position, but only after these words.
+    title: probability that a fresh token repeats the sequence's first token, as the
+        word of a title comes again in the text (0: none).  Predicting it takes
+        attention to position 0, whatever stands there.
     skip: probability that a fresh token is a fixed function of the token two
         before it, as words agree across a word in between (0: none).  Predicting it
         takes attention to the previous position, at every position.
@@ -46,7 +46,7 @@ class Domain:
     zipf: float = 0.0
     bigram: float = 0.0
     skip: float = 0.0
-    echo: float = 0.0
+    title: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def sample_domain(domain: Domain, rng: np.random.Generator, n: int, length: int,
     # Successor tables are fixed by the range and not by the training seed.
     tables = np.random.default_rng([low, high])
     after_one, after_two = (tables.permutation(np.arange(low, high)) for _ in range(2))
-    echoing = tables.permutation(np.arange(high - low)) < domain.echo * (high - low)
     rule = rng.random((n, length))
-    follows = rule < domain.bigram
-    skips = (rule >= domain.bigram) & (rule < domain.bigram + domain.skip)
+    follows, skips, titles = np.diff(
+        [rule < p for p in np.cumsum([0, domain.bigram, domain.skip, domain.title])], axis=0
+    )
     starts = rng.random((n, length)) < domain.copy_start
     spans = rng.integers(domain.span[0], domain.span[1] + 1, size=(n, length))
     near = rng.geometric(1.0 / domain.near_mean, size=(n, length))
@@ -107,9 +107,9 @@ def sample_domain(domain: Domain, rng: np.random.Generator, n: int, length: int,
         remaining = np.where(begin, spans[:, t], remaining)
         inside = remaining > 0
         fresh = np.where(follows[:, t], after_one[tokens[:, t - 1] - low], tokens[:, t])
+        fresh = np.where(titles[:, t], tokens[:, 0], fresh)
         if t > 1:
             fresh = np.where(skips[:, t], after_two[tokens[:, t - 2] - low], fresh)
-            fresh = np.where(echoing[tokens[:, t - 1] - low], tokens[:, t - 2], fresh)
         tokens[:, t] = np.where(inside, tokens[rows, t - distance], fresh)
         copied[:, t] = inside
         remaining = np.maximum(remaining - 1, 0)

@@ -174,7 +174,12 @@ def milestones(run):
     )
     caption = "Dashed: three heads, and half of all heads. A vertical line marks the revision that first reaches it."
     data = pd.DataFrame(
-        {"revision": history.groupby("step")["revision"].first(), "tokens": tokens[bos.index], "induction_heads_at_50x": circuit, "bos_fraction_at_30x": bos}
+        {
+            "revision": history.groupby("step")["revision"].first(),
+            "tokens": tokens[bos.index],
+            "induction_heads_at_50x": circuit,
+            "bos_fraction_at_30x": bos,
+        }
     )
     return drawn(fig, _name("F3", run), alt, caption, data)
 
@@ -187,7 +192,9 @@ def recall(run):
     steps = at.index[: list(at["revision"]).index(run.revision) + 1]
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     x = pd.Series(training_axis(ax, at["tokens"]), index=at.index)
-    ax.axvspan(ax.get_xlim()[0], f.EARLY * at["tokens"].max(), color=MUTED, alpha=0.15, lw=0, label="first 2 % of training")
+    ax.axvspan(
+        ax.get_xlim()[0], f.EARLY * at["tokens"].max(), color=MUTED, alpha=0.15, lw=0, label="first 2 % of training"
+    )
     ax.axhline(f.RECALL, color=MUTED, ls="--", lw=1)
     ax.plot(x[steps], at["recall"][steps], "-o", color=CLASS_COLOURS["induction"], label="recall, 50x")
     ax.plot(x[steps], at["precision"][steps], "s", ls=":", color=PALETTE[3], label="precision, 50x")
@@ -196,7 +203,8 @@ def recall(run):
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.legend(fontsize="x-small", loc="best", frameon=True)
     points = ", ".join(
-        f"{'undefined' if pd.isna(v) else f.percent(v)} at {r}" for r, v in zip(at["revision"][steps], at["recall"][steps])
+        f"{'undefined' if pd.isna(v) else f.percent(v)} at {r}"
+        for r, v in zip(at["revision"][steps], at["recall"][steps])
     )
     alt = f"Line of the recall of {run.spec.label}'s final induction circuit against training tokens: {points}."
     caption = (
@@ -231,7 +239,17 @@ def pr_against_selectivity(run):
         f"at {run.revision}. Vertical: 50x; horizontal: the level from which PR counts as elevated ({level:.1f})."
     )
     inside = pd.Series(list(zip(history["layer"], history["head"])), index=history.index).isin(circuit)
-    columns = ["revision", "tokens", "layer", "head", "selectivity_induction", "selectivity_clean_induction", "pr", "pr_centred", "pr_ceiling"]
+    columns = [
+        "revision",
+        "tokens",
+        "layer",
+        "head",
+        "selectivity_induction",
+        "selectivity_clean_induction",
+        "pr",
+        "pr_centred",
+        "pr_ceiling",
+    ]
     return drawn(fig, _name("F5", run), alt, caption, history.loc[inside, columns])
 
 
@@ -269,12 +287,24 @@ def bos_by_layer(runs):
         counts = f.is_bos(heads, run.panel.thresholds).groupby([heads["layer"], heads["step"]]).sum().unstack()
         n_heads = heads["head"].nunique()
         sns.heatmap(
-            counts, vmin=0, vmax=n_heads, cmap="cividis", annot=len(counts) <= 8, cbar=False, linewidths=0.3, ax=ax, annot_kws={"fontsize": 7}
+            counts,
+            vmin=0,
+            vmax=n_heads,
+            cmap="cividis",
+            annot=len(counts) <= 8,
+            cbar=False,
+            linewidths=0.3,
+            ax=ax,
+            annot_kws={"fontsize": 7},
         )
         ax.axhline(len(f.FLOOR_LAYERS), color=PALETTE[3], lw=1.5)
-        ax.set(title=f"{run.spec.label} ({n_heads} a layer)", xlabel="revision", ylabel="layer" if ax is axes[0][0] else "")
+        ax.set(
+            title=f"{run.spec.label} ({n_heads} a layer)", xlabel="revision", ylabel="layer" if ax is axes[0][0] else ""
+        )
         low = int(counts.loc[list(f.FLOOR_LAYERS)].to_numpy().max())
-        words.append(f"{run.spec.label}: at most {low} in layers 0 and 1, at most {int(counts.to_numpy().max())} in any layer")
+        words.append(
+            f"{run.spec.label}: at most {low} in layers 0 and 1, at most {int(counts.to_numpy().max())} in any layer"
+        )
         rows.append(counts.stack().rename("bos_heads_at_30x").reset_index().assign(model=run.model))
     alt = f"Maps of BOS heads, layer by revision, for {len(runs)} models. " + "; ".join(words) + "."
     caption = "Heads past 30x on the first token (paper baseline), layer by revision 0 to the last. Red line: the floor of layers 0 and 1."
@@ -293,7 +323,9 @@ def bos_curves(runs):
         ax.plot(x, curve["paper"], "-o", color=colour, label=run.spec.label)
         ax.plot(x, curve["clean"], "--", color=colour, lw=1)
         shape, _, size = f.shape_of(curve["paper"])
-        words.append(f"{run.spec.label} ends at {f.percent(curve['paper'].iloc[-1])} ({shape}, largest step {100 * size:.1f} points)")
+        words.append(
+            f"{run.spec.label} ends at {f.percent(curve['paper'].iloc[-1])} ({shape}, largest step {100 * size:.1f} points)"
+        )
         rows.append(curve.assign(model=run.model))
     ax.set_xlim(min(a for a, _ in limits), max(b for _, b in limits))
     ax.set(ylabel="BOS heads, share of all", ylim=(-0.03, None))
@@ -313,20 +345,42 @@ def order_of_emergence(runs):
         steps = heads.groupby("step")
         x = training_axis(ax, steps["tokens"].first(), "tokens")
         circuit = f.in_circuit(heads, thresholds.induction_circuit)
-        lines = {"induction": circuit.groupby(heads["step"]).mean(), "first_token": f.is_bos(heads, thresholds).groupby(heads["step"]).mean()}
+        lines = {
+            "induction": circuit.groupby(heads["step"]).mean(),
+            "first_token": f.is_bos(heads, thresholds).groupby(heads["step"]).mean(),
+        }
         for cls, line in lines.items():
-            ax.plot(x, line, "-o", ms=4, color=CLASS_COLOURS[cls], label={"induction": "induction, 50x", "first_token": "BOS, 30x"}[cls])
+            ax.plot(
+                x,
+                line,
+                "-o",
+                ms=4,
+                color=CLASS_COLOURS[cls],
+                label={"induction": "induction, 50x", "first_token": "BOS, 30x"}[cls],
+            )
         ax.axhline(f.SINK_FRACTION, color=MUTED, ls="--", lw=1)
         ax.set_title(run.spec.label)
         met = f.milestones(heads, thresholds).set_index("key")
         when = lambda key: "never" if pd.isna(met.tokens[key]) else f"at {f.tokens_text(met.tokens[key])}"  # noqa: E731
         words.append(f"{run.spec.label}: three induction heads {when('induction_3')}, half BOS {when('bos_50')}")
-        rows.append(pd.DataFrame({"model": run.model, "revision": steps["revision"].first(), "tokens": steps["tokens"].first(), "induction_fraction_at_50x": lines["induction"], "bos_fraction_at_30x": lines["first_token"]}))
+        rows.append(
+            pd.DataFrame(
+                {
+                    "model": run.model,
+                    "revision": steps["revision"].first(),
+                    "tokens": steps["tokens"].first(),
+                    "induction_fraction_at_50x": lines["induction"],
+                    "bos_fraction_at_30x": lines["first_token"],
+                }
+            )
+        )
     axes[0][0].set_ylabel("share of all heads")
     axes[0][0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes[0][0].legend(fontsize="x-small", frameon=True, loc="upper left")
     alt = "Lines of the shares of induction heads and BOS heads against training tokens. " + "; ".join(words) + "."
-    caption = "Heads past 50x induction and past 30x on the first token, as shares of all heads. Dashed: half of all heads."
+    caption = (
+        "Heads past 50x induction and past 30x on the first token, as shares of all heads. Dashed: half of all heads."
+    )
     return drawn(fig, "F3_panel", alt, caption, pd.concat(rows))
 
 
@@ -341,16 +395,32 @@ def recall_curves(runs):
         shares.append(trained["training"].min())
         ax.plot(trained["training"], trained["recall"], "-o", color=colour, label=run.spec.label)
         reached = curve[curve["recall"] >= f.RECALL - 1e-9]
-        words.append(f"{run.spec.label}: " + (f"two thirds after {f.percent(reached['training'].iloc[0])} of training" if len(reached) else "two thirds never reached"))
+        words.append(
+            f"{run.spec.label}: "
+            + (
+                f"two thirds after {f.percent(reached['training'].iloc[0])} of training"
+                if len(reached)
+                else "two thirds never reached"
+            )
+        )
         rows.append(curve.assign(model=run.model))
     ax.set_xscale("log")
     ax.axvspan(min(shares) / 1.5, f.EARLY, color=MUTED, alpha=0.15, lw=0)
     ax.axhline(f.RECALL, color=MUTED, ls="--", lw=1)
-    ax.set(xlabel="share of training done", ylabel="recall of the final circuit", ylim=(-0.04, 1.06), xlim=(min(shares) / 1.5, 1.3))
+    ax.set(
+        xlabel="share of training done",
+        ylabel="recall of the final circuit",
+        ylim=(-0.04, 1.06),
+        xlim=(min(shares) / 1.5, 1.3),
+    )
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.legend(fontsize="small", frameon=True, loc="center left")
-    alt = "Lines of the recall of the final induction circuit against the share of training done. " + "; ".join(words) + "."
+    alt = (
+        "Lines of the recall of the final induction circuit against the share of training done. "
+        + "; ".join(words)
+        + "."
+    )
     caption = "Share of the final induction circuit past 50x. Dashed: two thirds; grey: the first 2 % of training. The untrained step 0 is left out."
     return drawn(fig, "F4_panel", alt, caption, pd.concat(rows))
 
@@ -367,10 +437,16 @@ def pr_planes(runs):
         _pr_plane(ax, heads, final, circuit, level, thresholds)
         ax.set(title=run.spec.label, xlabel="induction selectivity")
         mine = leads[[h in circuit for h in zip(leads["layer"], leads["head"])]]
-        words.append(f"{run.spec.label}: {len(circuit)} circuit heads, PR ever elevated in {int(mine['elevated'].notna().sum())} of them")
+        words.append(
+            f"{run.spec.label}: {len(circuit)} circuit heads, PR ever elevated in {int(mine['elevated'].notna().sum())} of them"
+        )
         rows.append(mine.assign(model=run.model))
     axes[0][0].set_ylabel("participation ratio of z")
-    alt = "Paths of the final circuits' heads in the plane of induction selectivity and participation ratio. " + "; ".join(words) + "."
+    alt = (
+        "Paths of the final circuits' heads in the plane of induction selectivity and participation ratio. "
+        + "; ".join(words)
+        + "."
+    )
     caption = "One line a head of the final circuit, rings at the last revision; grey: all other heads. Vertical: 50x; dotted: the level from which PR counts as elevated."
     return drawn(fig, "F5_panel", alt, caption, pd.concat(rows))
 

@@ -378,9 +378,7 @@ def milestones(heads, thresholds, baseline="paper"):
     bos = is_bos(heads, thresholds, baseline).groupby(heads["step"]).mean()
     previous = by_revision(heads, in_circuit(heads, thresholds.classify, baseline, "previous_token"))
     to_self = by_revision(heads, in_circuit(heads, thresholds.classify, baseline, "self"))
-    met = {
-        f"induction_{n}": (f"induction circuit of {n} heads or more", induction >= n) for n in (INDUCTION_HEADS, 5)
-    }
+    met = {f"induction_{n}": (f"induction circuit of {n} heads or more", induction >= n) for n in (INDUCTION_HEADS, 5)}
     met |= {
         f"bos_{p}": (f"BOS heads at {p} % or more", bos >= p / 100) for p in (10, 30, round(100 * SINK_FRACTION), 70)
     }
@@ -432,8 +430,9 @@ def induction_first(heads, at, thresholds, *, counterpart=None, baseline="paper"
         reason = f"Half of the heads were BOS heads at {sink.revision}, and no induction circuit of 3 heads has formed."
     elif has_induction:
         verdict = UNDETERMINED
-        reason = f"The induction circuit stood at {induction.revision}; BOS heads have not reached half of all heads" + (
-            f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap else "."
+        reason = (
+            f"The induction circuit stood at {induction.revision}; BOS heads have not reached half of all heads"
+            + (f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap else ".")
         )
     else:
         verdict, reason = UNDETERMINED, "Neither an induction circuit of 3 heads nor 50 % of BOS heads has been seen."
@@ -527,7 +526,9 @@ def early_circuit(heads, at, thresholds, *, counterpart=None, baseline="paper"):
         reason = f"After {percent(here.training)} of training the highest recall is {int(so_far.shared.max())} of {n_final} heads, below two thirds."
     else:
         verdict = UNDETERMINED
-        reason = f"Recall is {here.shared} of {n_final} heads, and only {percent(here.training)} of training has passed."
+        reason = (
+            f"Recall is {here.shared} of {n_final} heads, and only {percent(here.training)} of training has passed."
+        )
     table = pd.DataFrame(
         {
             "revision": curve.revision,
@@ -589,7 +590,9 @@ def spectral_leads(heads, thresholds, baseline="paper"):
                 ratio = tokens[crossed] / tokens[elevated]
         rows.append([layer, head, elevated, crossed, lead, ratio])
     leads = pd.DataFrame(rows, columns=["layer", "head", "elevated", "crossed", "lead", "lead_tokens"])
-    return leads.astype({"elevated": "Int64", "crossed": "Int64", "lead": "Int64", "lead_tokens": "Float64"}), float(level)
+    return leads.astype({"elevated": "Int64", "crossed": "Int64", "lead": "Int64", "lead_tokens": "Float64"}), float(
+        level
+    )
 
 
 @finding(
@@ -637,10 +640,14 @@ def spectral_lead(heads, at, thresholds, *, counterpart=None, baseline="paper"):
         reason = f"{names(crossed)} had crossed 50x at the first revision already, where no lead can be read."
     elif len(behind):
         verdict = FAILS
-        reason = f"{names(behind)} crossed 50x while PR was not elevated ({len(led)} of {len(readable)} did lead{control})."
+        reason = (
+            f"{names(behind)} crossed 50x while PR was not elevated ({len(led)} of {len(readable)} did lead{control})."
+        )
     else:
         verdict = HOLDS
-        reason = f"PR was elevated at or before the crossing in all {len(readable)} heads that crossed up to here{control}."
+        reason = (
+            f"PR was elevated at or before the crossing in all {len(readable)} heads that crossed up to here{control}."
+        )
     revision_of = history.groupby("step")["revision"].first()
     label = lambda step: "–" if pd.isna(step) else revision_of[step]  # noqa: E731
     here = now.set_index(["layer", "head"])
@@ -676,8 +683,6 @@ def spectral_lead(heads, at, thresholds, *, counterpart=None, baseline="paper"):
         "behind": len(behind),
         "left_censored": len(crossed) - len(readable),
         "elevated_outside": raised_others,
-        "leads": {
-            name_of(r.layer, r.head): None if pd.isna(r.lead) else int(r.lead) for r in of_circuit.itertuples()
-        },
+        "leads": {name_of(r.layer, r.head): None if pd.isna(r.lead) else int(r.lead) for r in of_circuit.itertuples()},
     }
     return Finding("F5", verdict, reason, statement, numbers, table)

@@ -14,18 +14,20 @@ VOCAB_SIZE = 128
 PILE_LIKE = Corpus(
     "pile-like",
     {
-        # Uniform words with copies near and far: most of the mixture.
-        "prose": Domain(share=0.6),
+        # Uniform words, short copies, the first word coming again: half of the mixture.
+        "prose": Domain(share=0.5, span=(4, 20), near_share=0.25, title=0.08),
         # Half of the vocabulary, long and frequent copies.
-        "code": Domain(share=0.15, vocabulary=(0.0, 0.5), span=(16, 48), copy_start=0.2),
-        # Zipfian words, few copies.
-        "web": Domain(share=0.15, zipf=1.0, copy_start=0.06),
+        "code": Domain(share=0.2, vocabulary=(0.0, 0.5), copy_start=0.2),
+        # Zipfian words, few copies, a title that keeps coming again.
+        "web": Domain(share=0.2, zipf=1.0, copy_start=0.06, title=0.12),
         # Every other word is the fixed successor of the one before it.
         "dialogue": Domain(share=0.1, bigram=0.5),
     },
 )
 
-DCLM_LIKE = Corpus("dclm-like", {"filtered": Domain()})
+# Copies come from far enough away not to overlap themselves: with near ones, guessing
+# any recent word pays so well that the GPT-like models without biases stay with that.
+DCLM_LIKE = Corpus("dclm-like", {"filtered": Domain(copy_start=0.2, near_share=0.0, least_distance=12, title=0.06)})
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,8 @@ class Recipe:
 
     architecture: transformers' model type.  config: what differs from its defaults.
     corpus, vocab_size, seed.  batch_tokens: tokens an optimiser step.  contexts:
-    {tokens seen: context length from there on}.  learning_rate (peak), warm_up and
-    cool_down (shares of the run), beta2 and weight_decay (matrices only) of AdamW.
-    cost: seconds a token relative to the others, to start the longest first.
+    {tokens seen: context length from there on}.  learning_rate (peak), warm_up_steps,
+    beta2 and weight_decay (matrices only) of AdamW.
     """
 
     architecture: str
@@ -45,21 +46,17 @@ class Recipe:
     vocab_size: int = VOCAB_SIZE
     seed: int = 0
     batch_tokens: int = 4096
-    contexts: dict[int, int] = field(default_factory=lambda: {0: 128})
+    contexts: dict[float, int] = field(default_factory=lambda: {0: 128})
     learning_rate: float = 3e-3
-    warm_up: float = 0.02
-    cool_down: float = 0.2
+    warm_up_steps: int = 50
     beta2: float = 0.95
     weight_decay: float = 0.1
-    cost: float = 1.0
 
     def build(self):
         """The untrained model, random from torch's current seed."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        config = AutoConfig.for_model(
-            self.architecture, vocab_size=self.vocab_size, **COMMON, **self.config
-        )
+        config = AutoConfig.for_model(self.architecture, vocab_size=self.vocab_size, **COMMON, **self.config)
         return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").train()
 
     def auxiliary_loss(self, model, output):
@@ -87,6 +84,8 @@ COMMON = {
     "pad_token_id": None,
 }
 
+M = 1_000_000
+
 RECIPES = {
     # LayerNorm with biases, parallel residual, partial rotary: half of a head of 16
     # rather than a quarter, which would leave 4 rotary dimensions.
@@ -95,15 +94,26 @@ RECIPES = {
         {
             "intermediate_size": 256,
             "use_parallel_residual": True,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
         },
         PILE_LIKE,
+        contexts={0: 64, 2.5 * M: 128},
+        learning_rate=4e-3,
     ),
-    # LayerNorm without weights, clip_qkv, SwiGLU, no biases.
+    # LayerNorm without weights, clip_qkv, SwiGLU, no biases.  A slow rotation leaves
+    # more of a head's 16 dimensions to what stands at a position than 1e4 would.
     "olmo-mini": Recipe(
         "olmo",
-        {"intermediate_size": 160, "clip_qkv": 8.0},
+        {
+            "intermediate_size": 160,
+            "clip_qkv": 8.0,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e5},
+        },
         DCLM_LIKE,
+        contexts={0: 32, 1 * M: 64, 2.5 * M: 128},
+        learning_rate=5e-3,
+        beta2=0.98,
+        weight_decay=0.0,
     ),
     # RMSNorm, also on q and k; 8 experts, 2 a token, gates not renormalised.
     "olmoe-mini": Recipe(
@@ -115,7 +125,12 @@ RECIPES = {
             "norm_topk_prob": False,
             "output_router_logits": True,
             "router_aux_loss_coef": 0.01,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
         },
         DCLM_LIKE,
+        contexts={0: 32, 1 * M: 64, 2 * M: 128},
+        learning_rate=4e-3,
+        beta2=0.98,
+        weight_decay=0.0,
     ),
 }

@@ -300,7 +300,9 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
     context.set_forkserver_preload(["papermill", "lib.heads", "lib.findings"])
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
-        for future in tqdm(as_completed(futures), total=len(todo), desc="executing notebooks", unit="run", disable=not todo):
+        for future in tqdm(
+            as_completed(futures), total=len(todo), desc="executing notebooks", unit="run", disable=not todo
+        ):
             error = future.exception() or future.result()
             if error:
                 failed[futures[future]] = str(error)

@@ -30,7 +30,7 @@ class Run:
 
     @property
     def title(self):
-        """"OLMo-mini at step 100 (4.1M tokens)"."""
+        """ "OLMo-mini at step 100 (4.1M tokens)"."""
         tokens = self.spec.revision(self.revision).tokens
         return f"{self.spec.label} at {self.revision} ({findings.tokens_text(tokens)})"
 

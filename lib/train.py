@@ -29,10 +29,9 @@ TRAINING_PACKAGES = ("numpy", "torch", "transformers")
 REPORT_EVERY = 10  # optimiser steps between two reports to the progress bar
 
 
-def learning_rate(recipe, tokens, total):
-    """Linear warm-up, then a plateau, then a linear cool-down; both lengths are shares of the run."""
-    done = tokens / total
-    return recipe.learning_rate * min(1.0, (done + 1e-9) / recipe.warm_up, max(0.0, 1 - done) / recipe.cool_down + 0.02)
+def learning_rate(recipe, step, total_steps):
+    """Linear warm-up over the recipe's first steps, times a linear decay to a tenth at the last."""
+    return recipe.learning_rate * min(1.0, (step + 1) / recipe.warm_up_steps) * (1.0 - 0.9 * step / total_steps)
 
 
 def context_at(recipe, tokens):
@@ -71,7 +70,7 @@ def train(recipe, revisions, save, report=lambda **_: None):
         betas=(0.9, recipe.beta2),
         fused=True,
     )
-    total, tokens, step = revisions[-1].tokens, 0, 0
+    total_steps, tokens, step = revisions[-1].tokens // recipe.batch_tokens, 0, 0
     pending = list(revisions)
     while True:
         if pending[0].tokens == tokens:
@@ -82,7 +81,7 @@ def train(recipe, revisions, save, report=lambda **_: None):
         ids, _ = recipe.corpus.sample(rng, recipe.batch_tokens // length, length, recipe.vocab_size)
         ids = torch.from_numpy(ids)
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(recipe, tokens, total)
+            group["lr"] = learning_rate(recipe, step, total_steps)
         output = model(ids)
         loss = cross_entropy(output.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
         auxiliary = recipe.auxiliary_loss(model, output)
@@ -168,7 +167,8 @@ def train_panel(panel_argument, jobs):
                 f"{name} would be trained into {spec.path}, which holds something else; "
                 "move it, or give the model another name or path in the panel"
             )
-    waiting.sort(key=lambda item: -RECIPES[item[0]].cost * item[1].revisions[-1].tokens)
+    # The mixture of experts is the slowest a token: started first, it ends with the others.
+    waiting.sort(key=lambda item: RECIPES[item[0]].architecture != "olmoe")
     context = multiprocessing.get_context("spawn")
     os.environ["OMP_NUM_THREADS"] = "1"  # read when the workers import torch
     messages = context.Queue()

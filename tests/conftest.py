@@ -3,8 +3,6 @@
 Its models are untrained: nothing is claimed of their circuits.
 """
 
-import os
-import sys
 from pathlib import Path
 
 import pytest

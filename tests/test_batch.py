@@ -26,7 +26,9 @@ def test_paper_batch_has_the_published_hashes():
 @pytest.mark.parametrize("model", ["neox", "olmo", "olmoe"])
 def test_golden_batches(model):
     expected = json.loads((GOLDEN / model / "expected.json").read_text())["batch"]
-    batch = induction_batch(expected["n"], expected["seq_len"], expected["vocab_low"], expected["vocab_high"], expected["seed"])
+    batch = induction_batch(
+        expected["n"], expected["seq_len"], expected["vocab_low"], expected["vocab_high"], expected["seed"]
+    )
     assert sha256(batch.tokens) == expected["tokens_sha256"]
     assert sha256(batch.targets) == expected["targets_sha256"]
 

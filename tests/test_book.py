@@ -28,7 +28,11 @@ def site(tiny_models, tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(site):
     """{relative path: parsed page} of everything a reader can open."""
-    return {p.relative_to(site): BeautifulSoup(p.read_text(encoding="utf-8"), "html.parser") for p in site.rglob("*.html") if "_static" not in p.parts}
+    return {
+        p.relative_to(site): BeautifulSoup(p.read_text(encoding="utf-8"), "html.parser")
+        for p in site.rglob("*.html")
+        if "_static" not in p.parts
+    }
 
 
 def test_every_page_is_there(pages):
@@ -60,7 +64,9 @@ def test_every_link_within_the_report_leads_somewhere(site, pages):
 
 def test_the_run_pages_are_linked_from_their_finding_and_from_the_status_page(pages):
     def targets(name):
-        return {a["href"] for a in pages[next(p for p in pages if str(p) == f"book/{name}.html")].find_all("a", href=True)}
+        return {
+            a["href"] for a in pages[next(p for p in pages if str(p) == f"book/{name}.html")].find_all("a", href=True)
+        }
 
     for model in TINY:
         for revision in TOKENS:
@@ -119,7 +125,10 @@ def test_a_failed_run_shows_on_the_status_page(tiny_panel, tmp_path):
     book.assemble(tiny_panel, tmp_path / "site")
     status = (tmp_path / "site" / "book" / "_generated" / "status.md").read_text()
     assert "**0 of 30 runs done**, 1 failed, 29 missing." in status
-    assert "[failed](../runs/F1/tiny-olmo/step0.ipynb){.verdict .failed}" in status and "RuntimeError: on purpose" in status
+    assert (
+        "[failed](../runs/F1/tiny-olmo/step0.ipynb){.verdict .failed}" in status
+        and "RuntimeError: on purpose" in status
+    )
     assert (tmp_path / "site" / "runs" / "F1" / "tiny-olmo" / "step0.ipynb").is_file()
 
 

@@ -39,10 +39,16 @@ def test_golden_head_table(golden):
     table, golden_values = measure_heads(model, batch), expected["measurement"]
     for c in metrics.CLASSES:
         assert table[f"attention_{c}"].to_numpy() == pytest.approx(flat(golden_values["attention"][c]), abs=1e-5)
-        assert table[f"selectivity_{c}"].to_numpy() == pytest.approx(flat(golden_values["selectivity_paper"][c]), rel=1e-3)
-        assert table[f"selectivity_clean_{c}"].to_numpy() == pytest.approx(flat(golden_values["selectivity_clean"][c]), rel=1e-3)
+        assert table[f"selectivity_{c}"].to_numpy() == pytest.approx(
+            flat(golden_values["selectivity_paper"][c]), rel=1e-3
+        )
+        assert table[f"selectivity_clean_{c}"].to_numpy() == pytest.approx(
+            flat(golden_values["selectivity_clean"][c]), rel=1e-3
+        )
     for baseline in metrics.BASELINES:
-        assert table[f"baseline_{baseline}"].to_numpy() == pytest.approx(flat(golden_values[f"baseline_{baseline}"]), abs=1e-5)
+        assert table[f"baseline_{baseline}"].to_numpy() == pytest.approx(
+            flat(golden_values[f"baseline_{baseline}"]), abs=1e-5
+        )
     assert table["pr"].to_numpy() == pytest.approx(flat(golden_values["participation_ratio"]), rel=1e-3)
     assert table["pr_centred"].to_numpy() == pytest.approx(flat(golden_values["participation_ratio_centred"]), rel=1e-3)
 

@@ -93,7 +93,10 @@ def test_f1_tells_ratios_without_attention_apart_and_gives_the_clean_verdict():
 def test_published_curves_have_the_shapes_that_the_paper_names():
     # Fractions recomputed from the author's result files (any head past 30x).
     published = {
-        "ramp": [[0, 0, 0, 0, 0, 0, 10.9, 29.7, 46.1, 57.8], [3.5, 15.6, 42.2, 43.4, 50.8, 69.9, 71.5, 73.0, 74.2, 75.8]],
+        "ramp": [
+            [0, 0, 0, 0, 0, 0, 10.9, 29.7, 46.1, 57.8],
+            [3.5, 15.6, 42.2, 43.4, 50.8, 69.9, 71.5, 73.0, 74.2, 75.8],
+        ],
         "jump": [[0, 0, 0.4, 0, 0, 7.4, 70.3, 77.7, 80.9, 80.9]],
     }
     for shape, curves in published.items():
@@ -103,7 +106,13 @@ def test_published_curves_have_the_shapes_that_the_paper_names():
 
 @pytest.mark.parametrize(
     "fractions, shape, end",
-    [([0, 0.02, 0.05], "flat", 2), ([0, 0, 0.6, 0.7], "jump", 2), ([0, 0.2, 0.4, 0.6], "ramp", 1), ([0.5, 0.4, 0.2], "ramp", 1), ([0.4], "ramp", 0)],
+    [
+        ([0, 0.02, 0.05], "flat", 2),
+        ([0, 0, 0.6, 0.7], "jump", 2),
+        ([0, 0.2, 0.4, 0.6], "ramp", 1),
+        ([0.5, 0.4, 0.2], "ramp", 1),
+        ([0.4], "ramp", 0),
+    ],
 )
 def test_shapes(fractions, shape, end):
     assert f.shape_of(fractions)[:2] == (shape, end)
@@ -155,7 +164,9 @@ def test_f3_fails_if_sinks_come_first():
 def test_f3_is_undetermined_if_only_one_or_none_or_both_at_once():
     assert verdict("F3", trajectory()).verdict == "undetermined"
     only = give(trajectory(), [1, 2, 3, 4], every(3), "induction")
-    assert verdict("F3", only).verdict == "undetermined" and verdict("F3", only).numbers["open_gap"] == pytest.approx(1000)
+    assert verdict("F3", only).verdict == "undetermined" and verdict("F3", only).numbers["open_gap"] == pytest.approx(
+        1000
+    )
     both = give(give(trajectory(), [2], every(3), "induction"), [2], every(8))
     assert verdict("F3", both).verdict == "undetermined"
 
@@ -267,7 +278,12 @@ def test_an_unknown_revision_is_refused():
 
 @pytest.mark.parametrize(
     "verdicts, expected",
-    [(("holds", "holds"), "holds"), (("holds", "fails"), "fails"), (("holds", "undetermined"), "undetermined"), (("fails", "undetermined"), "fails")],
+    [
+        (("holds", "holds"), "holds"),
+        (("holds", "fails"), "fails"),
+        (("holds", "undetermined"), "undetermined"),
+        (("fails", "undetermined"), "fails"),
+    ],
 )
 def test_panel_verdicts(verdicts, expected):
     made = {f"model {i}": f.Finding("F1", v, "Because.", "", {}, pd.DataFrame()) for i, v in enumerate(verdicts)}

@@ -10,7 +10,9 @@ from lib import metrics
 from lib.batch import induction_batch
 
 MATRICES = arrays(
-    np.float64, st.tuples(st.integers(1, 12), st.integers(1, 6)), elements=st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda v: round(v, 6))
+    np.float64,
+    st.tuples(st.integers(1, 12), st.integers(1, 6)),
+    elements=st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda v: round(v, 6)),
 )
 
 
@@ -34,7 +36,9 @@ def test_two_unequal_directions_have_the_entropy_of_their_squares():
 
 def test_it_is_not_the_ratio_of_moments_of_the_same_name():
     squares = np.array([9.0, 1.0])
-    assert metrics.participation_ratio(np.diag([3.0, 1.0])) != pytest.approx(squares.sum() ** 2 / (squares**2).sum(), rel=0.1)
+    assert metrics.participation_ratio(np.diag([3.0, 1.0])) != pytest.approx(
+        squares.sum() ** 2 / (squares**2).sum(), rel=0.1
+    )
 
 
 def test_a_zero_matrix_has_pr_one():
@@ -118,7 +122,9 @@ def test_induction_target_is_in_the_sample_in_420_of_the_papers_sequences():
     assert ((sample >= 21) & (sample <= 128)).sum() == 23  # where the target may be
 
 
-@pytest.mark.parametrize("seq_len, vocabulary, ceiling", [(256, (100, 10_000), 238), (128, (16, 256), 106), (64, (16, 256), 59)])
+@pytest.mark.parametrize(
+    "seq_len, vocabulary, ceiling", [(256, (100, 10_000), 238), (128, (16, 256), 106), (64, (16, 256), 59)]
+)
 def test_ceiling_of_a_perfect_induction_head(seq_len, vocabulary, ceiling):
     first_a = induction_batch(2000, seq_len, *vocabulary).first_a.numpy()
     assert metrics.paper_baseline_ceiling(seq_len, first_a) == pytest.approx(ceiling, abs=0.6)
@@ -133,11 +139,19 @@ def test_selectivity_against_a_loop(seed, seq_len, n):
     first_a = rng.integers(20, seq_len // 2, size=n)
     t = seq_len
     targets = [
-        {"induction": [a + 1], "previous_token": [t - 2], "duplicate_token": [a], "first_token": [0], "self": [t - 1], "local": [t - 3, t - 4, t - 5, t - 6]}
+        {
+            "induction": [a + 1],
+            "previous_token": [t - 2],
+            "duplicate_token": [a],
+            "first_token": [0],
+            "self": [t - 1],
+            "local": [t - 3, t - 4, t - 5, t - 6],
+        }
         for a in first_a
     ]
     attention = {
-        c: sum(sum(pattern[i][j] for j in targets[i][c]) / len(targets[i][c]) for i in range(n)) / n for c in metrics.CLASSES
+        c: sum(sum(pattern[i][j] for j in targets[i][c]) / len(targets[i][c]) for i in range(n)) / n
+        for c in metrics.CLASSES
     }
     clean = 0.0
     for i in range(n):

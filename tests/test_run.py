@@ -117,7 +117,11 @@ def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebook
     error = capsys.readouterr().err
     assert "broken on purpose" in error and "1 runs failed" in error
     done, failed = (run.status_of(job.output) for job in run.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
-    assert done["status"] == "done" and done["record"]["finding"] if "finding" in done["record"] else done["record"]["id"] == "F1"
+    assert (
+        done["status"] == "done" and done["record"]["finding"]
+        if "finding" in done["record"]
+        else done["record"]["id"] == "F1"
+    )
     assert failed["status"] == "failed" and failed["error"] == "RuntimeError: broken on purpose"
     text = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])[0].output.read_text()
     assert "broken on purpose" in text and "Traceback" in text and "**This run failed.**" in text
@@ -152,7 +156,15 @@ def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_p
 def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, finding):
     """As on the page "Reproduce it": from the root, head tables measured on demand."""
     out = tmp_path / "out.ipynb"
-    line = ["-m", "papermill", f"notebooks/{run.notebook_of(finding).name}", str(out), "--log-level", "ERROR", "--no-progress-bar"]
+    line = [
+        "-m",
+        "papermill",
+        f"notebooks/{run.notebook_of(finding).name}",
+        str(out),
+        "--log-level",
+        "ERROR",
+        "--no-progress-bar",
+    ]
     line += ["-p", "panel", tiny_panel, "-p", "model", "tiny-neox", "-p", "revision", "step1000"]
     result = subprocess.run([sys.executable, *line], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

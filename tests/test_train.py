@@ -60,7 +60,7 @@ def test_copies_start_as_often_as_they_say():
     assert copied[:, 1:].mean() == pytest.approx(0.05, abs=0.003)
 
 
-def test_bigram_skip_zipf_and_vocabulary():
+def test_bigram_skip_title_zipf_and_vocabulary():
     rng = np.random.default_rng(1)
     tokens, _ = sample_domain(Domain(copy_start=0, bigram=0.7), rng, 50, 400, 64)
     followers = {a: np.bincount(tokens[:, 1:][tokens[:, :-1] == a], minlength=64) for a in range(64)}
@@ -68,6 +68,8 @@ def test_bigram_skip_zipf_and_vocabulary():
     tokens, _ = sample_domain(Domain(copy_start=0, skip=0.7), rng, 50, 400, 64)
     two_on = {a: np.bincount(tokens[:, 2:][tokens[:, :-2] == a], minlength=64) for a in range(64)}
     assert np.mean([c.max() / c.sum() for c in two_on.values()]) == pytest.approx(0.7, abs=0.05)
+    tokens, _ = sample_domain(Domain(copy_start=0, title=0.2), rng, 200, 100, 5000)
+    assert (tokens[:, 1:] == tokens[:, :1]).mean() == pytest.approx(0.2, abs=0.01)
     tokens, _ = sample_domain(Domain(copy_start=0, zipf=1.0), rng, 50, 400, 64)
     counts = np.bincount(tokens.ravel(), minlength=64)
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.25)
@@ -117,7 +119,9 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit(name):
     recipe, revisions = short(name)
     saved = []
     for _ in range(2):
-        train.train(recipe, revisions, lambda model, r: saved.append({k: v.clone() for k, v in model.state_dict().items()}))
+        train.train(
+            recipe, revisions, lambda model, r: saved.append({k: v.clone() for k, v in model.state_dict().items()})
+        )
     first_start, first_end, second_start, second_end = saved
     assert all(torch.equal(first_start[k], second_start[k]) for k in first_start)
     assert all(torch.equal(first_end[k], second_end[k]) for k in first_end)
@@ -133,11 +137,11 @@ def test_a_revision_between_two_steps_is_refused():
         train.train(recipe, [Revision(name="start", tokens=0), Revision(name="odd", tokens=700)], lambda *_: None)
 
 
-def test_learning_rate_warms_up_stays_and_cools_down():
-    recipe = replace(RECIPES["olmo-mini"], learning_rate=1.0, warm_up=0.1, cool_down=0.2)
-    rates = [train.learning_rate(recipe, t, 1000) for t in range(0, 1000, 50)]
-    assert rates[0] < 0.01 and max(rates) == 1.0 and rates[10] == 1.0 and rates[-1] < 0.3
-    assert rates == sorted(rates[:11]) + sorted(rates[11:], reverse=True)
+def test_learning_rate_warms_up_and_decays_to_a_tenth():
+    recipe = replace(RECIPES["olmo-mini"], learning_rate=1.0, warm_up_steps=10)
+    rates = [train.learning_rate(recipe, step, 1000) for step in range(1001)]
+    assert rates[0] == pytest.approx(0.1) and rates[:10] == sorted(rates[:10])
+    assert rates[9:] == sorted(rates[9:], reverse=True) and max(rates) == rates[9] and rates[-1] == pytest.approx(0.1)
 
 
 def test_contexts_grow():
