@@ -9,7 +9,7 @@ from transformer_lens.model_bridge.sources import build_bridge_from_module
 
 from lib import metrics
 
-MICRO_BATCH_TOKENS = 16_384  # tokens a forward pass: bounds the attention held at any moment
+MICRO_BATCH_TOKENS = 2_048  # tokens a forward pass: bounds the attention held at any moment, and fits caches
 
 
 def as_bridge(model):

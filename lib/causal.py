@@ -12,7 +12,7 @@ from lib.findings import by_revision, head_set, in_circuit, is_bos, join, percen
 from lib.paths import atomic, results_dir
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
-DRAWS = 20  # sets of matched random heads; the paper uses one
+DRAWS = 10  # sets of matched random heads; the paper uses one
 SEED = 123  # the paper's
 CODE = ("ablation", "capture", "batch", "models", "causal")
 

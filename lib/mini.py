@@ -11,23 +11,25 @@ from lib.corpus import Corpus, Domain
 
 VOCAB_SIZE = 128
 
+# In both corpora most copies come from far enough away not to overlap themselves: near
+# ones make any recent word a good guess, and models without biases stay with that.
+FAR = {"near_share": 0.0, "least_distance": 12}
+
 PILE_LIKE = Corpus(
     "pile-like",
     {
-        # Uniform words, short copies, the first word coming again: half of the mixture.
-        "prose": Domain(share=0.5, span=(4, 20), near_share=0.25, title=0.08),
+        # Uniform words, short copies, a title that comes again: half of the mixture.
+        "prose": Domain(share=0.5, copy_start=0.15, span=(4, 20), title=0.12, **FAR),
         # Half of the vocabulary, long and frequent copies.
-        "code": Domain(share=0.2, vocabulary=(0.0, 0.5), copy_start=0.2),
-        # Zipfian words, few copies, a title that keeps coming again.
+        "code": Domain(share=0.2, vocabulary=(0.0, 0.5), copy_start=0.2, title=0.06, **FAR),
+        # Zipfian words, few copies.
         "web": Domain(share=0.2, zipf=1.0, copy_start=0.06, title=0.12),
         # Every other word is the fixed successor of the one before it.
         "dialogue": Domain(share=0.1, bigram=0.5),
     },
 )
 
-# Copies come from far enough away not to overlap themselves: with near ones, guessing
-# any recent word pays so well that the GPT-like models without biases stay with that.
-DCLM_LIKE = Corpus("dclm-like", {"filtered": Domain(copy_start=0.2, near_share=0.0, least_distance=12, title=0.06)})
+DCLM_LIKE = Corpus("dclm-like", {"filtered": Domain(copy_start=0.2, title=0.06, **FAR)})
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,9 @@ RECIPES = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
         },
         PILE_LIKE,
-        contexts={0: 64, 2.5 * M: 128},
+        contexts={0: 16, 0.8 * M: 64, 2.5 * M: 128},
         learning_rate=4e-3,
+        beta2=0.98,
     ),
     # LayerNorm without weights, clip_qkv, SwiGLU, no biases.  A slow rotation leaves
     # more of a head's 16 dimensions to what stands at a position than 1e4 would.

@@ -39,6 +39,7 @@ TIMEOUT = 1800  # seconds a cell may take: a notebook may have to measure a larg
 class Job:
     """One papermill execution; finding is "F1", model and revision are names in the panel."""
 
+    notebook: Path
     panel: str  # what load_panel takes: a name or a path
     panel_name: str
     finding: str
@@ -74,17 +75,15 @@ def plan(panel_argument, findings=None, models=None, revisions=None):
     PanelError with the nearest names if something does not exist.
     """
     panel = load_panel(panel_argument)
-    findings = findings or list(notebooks())
-    for finding in findings:
-        notebook_of(finding)
+    chosen = {finding: notebook_of(finding) for finding in findings or notebooks()}
     models = models or list(panel.models)
     known = {r.name for model in models for r in panel.model(model).revisions}
     for revision in revisions or []:
         if revision not in known:
             raise PanelError(f"no revision of {', '.join(models)} is called {revision!r}. {nearest(revision, known)}")
     return [
-        Job(str(panel_argument), panel.name, finding, model, revision.name)
-        for finding in findings
+        Job(notebook, str(panel_argument), panel.name, finding, model, revision.name)
+        for finding, notebook in chosen.items()
         for model in models
         for revision in panel.model(model).revisions
         if not revisions or revision.name in revisions
@@ -148,12 +147,11 @@ def measure_missing(panel_argument, models, workers):
 # Notebooks -----------------------------------------------------------------------
 
 
-def key_of(job, digests):
+def key_of(job, panel, digests):
     """Hash of all a run depends on: notebook, code, versions, panel entry and the model's head tables."""
-    panel = load_panel(job.panel)
     return provenance.digest(
         {
-            "notebook": provenance.file_digest(notebook_of(job.finding)),
+            "notebook": provenance.file_digest(job.notebook),
             "code": provenance.code_digest(*READING_CODE),
             "versions": provenance.versions(*READING_PACKAGES),
             "panel": [panel.name, panel.title, panel.thresholds.model_dump(), panel.batch.model_dump()],
@@ -164,9 +162,8 @@ def key_of(job, digests):
     )
 
 
-def head_digests(panel_argument, models):
+def head_digests(panel, models):
     """{model: hashes of its head tables}, None for those that are missing."""
-    panel = load_panel(panel_argument)
     tables = {m: [heads.read(panel, m, r.name) for r in panel.model(m).revisions] for m in models}
     return {
         m: [None if t is None else [t.attrs["provenance"]["content"], t.attrs["provenance"]["sources"]] for t in of]
@@ -198,12 +195,12 @@ def execute(job, key):
     with tempfile.TemporaryDirectory(prefix="run-") as scratch, contextlib.chdir(ROOT):
         for name, folder in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "jupyter")):
             os.environ[name] = str(Path(scratch, folder))
-        os.environ["OMP_NUM_THREADS"] = "1"
+        os.environ |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
         executed = Path(scratch, "out.ipynb")
         error = None
         try:
             papermill.execute_notebook(
-                notebook_of(job.finding),
+                job.notebook,
                 executed,
                 parameters={"panel": job.panel, "model": job.model, "revision": job.revision},
                 kernel_name="python3",
@@ -211,13 +208,14 @@ def execute(job, key):
                 log_output=False,
                 cwd=ROOT,
                 execution_timeout=TIMEOUT,
+                shutdown_kernel="immediate",  # it has nothing to save
                 config=Config(KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}),
             )
         except PapermillExecutionError as raised:
             error = f"{raised.ename}: {raised.evalue}"
         except Exception as raised:  # noqa: BLE001 - a dead kernel, a timeout: the run failed, the others go on
             error = f"{type(raised).__name__}: {raised}"
-        source = executed if executed.exists() else notebook_of(job.finding)
+        source = executed if executed.exists() else job.notebook
         notebook = finish(nbformat.read(source, as_version=4), job, key, error)
         with atomic(job.output) as path:
             nbformat.write(notebook, path)
@@ -229,7 +227,7 @@ def finish(notebook, job, key, error):
     panel = load_panel(job.panel)
     spec = panel.model(job.model)
     tokens = tokens_text(spec.revision(job.revision).tokens)
-    cells = [c for c in notebook.cells if not {"papermill-error-cell-tag"} & set(c.metadata.get("tags", []))]
+    cells = [c for c in notebook.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
     title = f"# {job.finding} · {spec.label} · {job.revision} ({tokens})"
     cells[0].source = re.sub(r"\A# .*", title, cells[0].source)
     record = None
@@ -237,7 +235,7 @@ def finish(notebook, job, key, error):
         cells.insert(1, nbformat.v4.new_markdown_cell(f"**This run failed.** `{error}`\n\nThe traceback stands below."))
         cells[1]["id"] = "failure"
     for cell in cells:
-        tags = [t for t in cell.metadata.get("tags", []) if t != "papermill-error-cell-tag"]
+        tags = list(cell.metadata.get("tags", []))
         if "injected-parameters" in tags:
             tags.append("remove-cell")
             cell["id"] = "injected-parameters"
@@ -275,7 +273,7 @@ def _execute_in_process(context, job, key):
     process.join()
     if process.exitcode:
         error = f"the process ended with exit code {process.exitcode}"
-        notebook = finish(nbformat.read(notebook_of(job.finding), as_version=4), job, key, error)
+        notebook = finish(nbformat.read(job.notebook, as_version=4), job, key, error)
         with atomic(job.output) as path:
             nbformat.write(notebook, path)
     return error
@@ -291,8 +289,9 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
     models = list(dict.fromkeys(job.model for job in jobs))
     for (model, revision), error in measure_missing(panel_argument, models, workers).items():
         print(f"could not measure {model} {revision or 'with its circuit ablated'}: {error}", file=sys.stderr)
-    digests = head_digests(panel_argument, models)
-    keys = {job: key_of(job, digests) for job in jobs}
+    panel = load_panel(panel_argument)
+    digests = head_digests(panel, models)
+    keys = {job: key_of(job, panel, digests) for job in jobs}
     todo = [job for job in jobs if not is_done(job, keys[job])]
     print(f"{len(jobs)} runs, {len(jobs) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
