@@ -114,15 +114,12 @@ def glance(report):
 
 
 def found(report):
-    """One paragraph a finding."""
+    """The claim, the verdict and each model's reason, a paragraph and a list a finding."""
     parts = []
     for id, by_model in report.final.items():
         rule = f.FINDINGS[id]
-        verdict, reason = f.panel_verdict(by_model)
-        parts.append(
-            f"**{id} · {rule.title}: {verdict}.** *The paper:* {rule.claim} *Here:* "
-            + " ".join(f"{label}: {finding.reason}" for label, finding in by_model.items())
-        )
+        reasons = "\n".join(f"- {label} {badge(x.verdict)} {x.reason}" for label, x in by_model.items())
+        parts.append(f"**{id} · {rule.title}.** *The paper:* {rule.claim}\n\n{reasons}")
     return "\n\n".join(parts)
 
 
@@ -376,47 +373,54 @@ def claim(report, id):
 
 
 def panel_page(report, id):
-    """Figure and table that compare the models at their last revisions."""
-    rows = [
-        [
-            label,
-            badge(x.verdict),
-            badge(x.clean[0]),
-            x.reason + ("" if x.clean[0] == x.verdict else f" *Clean baseline:* {x.clean[1]}"),
-        ]
-        for label, x in report.final[id].items()
-    ]
+    """Figure, verdicts and reasons that compare the models at their last revisions."""
+    by_model = report.final[id]
+    rows = [[label, badge(x.verdict), badge(x.clean[0])] for label, x in by_model.items()]
     parts = []
     if id in figures.PANEL_FIGURES:
         parts.append(raw(figures.PANEL_FIGURES[id](list(report.runs.values()))))
-    parts.append(
-        scrolling(table(rows, ["model", "verdict", "clean baseline", "reason"]), f"{id}: verdicts at the last revision")
-    )
-    parts.append("\n\n".join(f"**{label}.** {x.statement}" for label, x in report.final[id].items()))
+    header = ["model", "verdict (paper's baseline)", "verdict (clean baseline)"]
+    parts.append(scrolling(table(rows, header), f"{id}: verdicts at the last revision"))
+    for label, x in by_model.items():
+        clean = "" if x.clean[0] == x.verdict else f" Under the clean baseline: {x.clean[1]}"
+        parts.append(f"**{label}** {badge(x.verdict)} {x.reason}{clean} {x.statement}")
     return "\n\n".join(parts)
 
 
-def runs_matrix(report, ids):
-    """Revision by model (by finding, if several): every cell links to its run."""
-    parts = []
-    for name, spec in report.panel.models.items():
-        rows = []
-        for revision in spec.revisions:
-            row = [revision.name, f.tokens_text(revision.tokens)]
-            for id in ids:
-                job = next(j for j in report.jobs if (j.finding, j.model, j.revision) == (id, name, revision.name))
-                state = report.status[job]
-                word = "failed" if state.get("status") == "failed" else (state.get("record") or {}).get("verdict")
-                row.append(f"{run_link(job, word)}{{.verdict .{word}}}" if word else "missing")
-            rows.append(row)
-        header = ["revision", "training", *(ids if len(ids) > 1 else ["run"])]
-        parts.append(f"**{spec.label}**\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}"))
-    return "\n\n".join(parts)
+def run_cell(report, id, model, revision, prefix=""):
+    """One run as a table cell: its verdict, linked to its page, or what became of it."""
+    job = next(j for j in report.jobs if (j.finding, j.model, j.revision) == (id, model, revision))
+    state = report.status[job]
+    word = "failed" if state.get("status") == "failed" else (state.get("record") or {}).get("verdict")
+    return f"{prefix}{run_link(job, word)}{{.verdict .{word}}}" if word else f"{prefix}missing"
 
 
 def runs_of_finding(report, id):
-    """One row a model and revision, linked."""
-    return runs_matrix(report, [id])
+    """Every run of a finding: a column a model, a row a place in training."""
+    models = report.panel.models
+    rows = [
+        [
+            run_cell(report, id, name, spec.revisions[i].name, f"{spec.revisions[i].name} ")
+            if i < len(spec.revisions)
+            else ""
+            for name, spec in models.items()
+        ]
+        for i in range(max(len(spec.revisions) for spec in models.values()))
+    ]
+    return scrolling(table(rows, [spec.label for spec in models.values()]), f"Runs of {id}")
+
+
+def status_matrix(report):
+    """Every run of the panel: for each model a row a revision, a column a finding."""
+    parts = []
+    for name, spec in report.panel.models.items():
+        rows = [
+            [r.name, f.tokens_text(r.tokens), *[run_cell(report, id, name, r.name) for id in notebooks()]]
+            for r in spec.revisions
+        ]
+        header = ["revision", "training", *notebooks()]
+        parts.append(f"## {spec.label}\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}"))
+    return "\n\n".join(parts)
 
 
 def status(report):
@@ -432,7 +436,7 @@ def status(report):
         if state.get("status") == "failed"
     ]
     parts = [counts, *(["What failed:\n\n" + "\n".join(failed)] if failed else [])]
-    return "\n\n".join([*parts, runs_matrix(report, list(notebooks()))])
+    return "\n\n".join([*parts, status_matrix(report)])
 
 
 def lines(report):

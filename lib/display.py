@@ -54,7 +54,8 @@ class Figure:
         encode = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731
         csv = encode(self.data.to_csv(index=False, float_format="%.6g"))
         return (
-            f'<figure class="drawn"><img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{encode(self.svg)}">'
+            f'<figure class="drawn"><div class="canvas" tabindex="0" role="group" aria-label="Figure">'
+            f'<img alt="{escape(self.alt)}" src="data:image/svg+xml;base64,{encode(self.svg)}"></div>'
             f"<figcaption>{escape(self.caption)} "
             f'<a download="{self.name}.csv" href="data:text/csv;base64,{csv}">Data (CSV)</a></figcaption></figure>'
         )

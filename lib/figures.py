@@ -50,8 +50,11 @@ def training_axis(ax, tokens, label="training tokens"):
     return positions
 
 
-def _label_end(ax, x, y, text, colour):
-    ax.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", va="center", color=colour, fontsize="small")
+def _label_ends(ax, ends):
+    """Name the ends of lines, [(x, y, text, colour)], spread a little so that close ends stay legible."""
+    for rank, (x, y, text, colour) in enumerate(sorted(ends, key=lambda end: end[1])):
+        shift = 8 * (rank - (len(ends) - 1) / 2)
+        ax.annotate(text, (x, y), (8, shift), textcoords="offset points", va="center", color=colour, fontsize="small")
 
 
 def first_token_map(run):
@@ -261,13 +264,15 @@ def _pr_plane(ax, history, now, circuit, level, thresholds):
     """Draw the selectivity-PR plane of one model on an axes."""
     floor = 0.1  # a log axis cannot hold a head that gives the target nothing
     ax.scatter(now["selectivity_induction"].clip(lower=floor), now["pr"], s=14, color=MUTED, alpha=0.5, lw=0)
+    ends = []
     for colour, (layer, head) in zip(sns.color_palette("colorblind", max(1, len(circuit))), circuit):
         path = _path(history, layer, head)
         x, y = path["selectivity_induction"].clip(lower=floor), path["pr"]
         ax.plot(x, y, "-o", ms=3, lw=1.2, color=colour)
         ax.plot(x.iloc[-1:], y.iloc[-1:], "o", ms=8, mfc="none", color=colour)
-        if len(circuit) <= 8:
-            _label_end(ax, x.iloc[-1], y.iloc[-1], f.name_of(layer, head), colour)
+        ends.append((x.iloc[-1], y.iloc[-1], f.name_of(layer, head), colour))
+    if len(circuit) <= 8:
+        _label_ends(ax, ends)
     ax.axvline(thresholds.induction_circuit, color=MUTED, ls="--", lw=1)
     ax.axhline(level, color=MUTED, ls=":", lw=1.2)
     ax.set_xscale("log")
@@ -362,7 +367,9 @@ def order_of_emergence(runs):
         ax.set_title(run.spec.label)
         met = f.milestones(heads, thresholds).set_index("key")
         when = lambda key: "never" if pd.isna(met.tokens[key]) else f"at {f.tokens_text(met.tokens[key])}"  # noqa: E731
-        words.append(f"{run.spec.label}: three induction heads {when('induction_3')}, half BOS {when('bos_50')}")
+        words.append(
+            f"{run.spec.label}: {f.percent(lines['induction'].iloc[-1])} induction heads at the end (three {when('induction_3')}), {f.percent(lines['first_token'].iloc[-1])} BOS heads (half {when('bos_50')})"
+        )
         rows.append(
             pd.DataFrame(
                 {

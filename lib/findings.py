@@ -85,8 +85,9 @@ def panel_verdict(findings):
         verdict = HOLDS
     else:
         verdict = FAILS if by_verdict[FAILS] else UNDETERMINED
-    counts = [f"{v} for {join(labels)}" for v, labels in by_verdict.items() if labels]
-    return verdict, "It " + "; ".join(counts) + "."
+    verb = {HOLDS: "holds", FAILS: "fails", UNDETERMINED: "is undetermined"}
+    counts = [f"{verb[v]} for {join(labels)}" for v, labels in by_verdict.items() if labels]
+    return verdict, f"It {join(counts)}."
 
 
 # Counting ------------------------------------------------------------------------

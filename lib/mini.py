@@ -118,7 +118,8 @@ RECIPES = {
         beta2=0.98,
         weight_decay=0.0,
     ),
-    # RMSNorm, also on q and k; 8 experts, 2 a token, gates not renormalised.
+    # RMSNorm, also on q and k; 8 experts, 2 a token, gates not renormalised.  Without
+    # dropout of attention (in training only) two heads do all of the induction.
     "olmoe-mini": Recipe(
         "olmoe",
         {
@@ -128,11 +129,12 @@ RECIPES = {
             "norm_topk_prob": False,
             "output_router_logits": True,
             "router_aux_loss_coef": 0.01,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+            "attention_dropout": 0.1,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e5},
         },
         DCLM_LIKE,
-        contexts={0: 32, 1 * M: 64, 2 * M: 128},
-        learning_rate=4e-3,
+        contexts={0: 32, 1 * M: 64, 2.5 * M: 128},
+        learning_rate=5e-3,
         beta2=0.98,
         weight_decay=0.0,
     ),

@@ -263,7 +263,7 @@ def _without_paths(text):
 def _execute_in_process(context, job, key):
     """Run a job in a fresh process; returns None or what went wrong, also if the process died."""
     parent, child = context.Pipe(duplex=False)
-    process = context.Process(target=_send_result, args=(child, job, key))
+    process = context.Process(target=_send_result, args=(child, job, key, dict(os.environ)))
     process.start()
     child.close()
     try:
@@ -279,7 +279,8 @@ def _execute_in_process(context, job, key):
     return error
 
 
-def _send_result(pipe, job, key):
+def _send_result(pipe, job, key, environment):
+    os.environ |= environment  # the fork server has kept the one it was started with
     pipe.send(execute(job, key))
 
 

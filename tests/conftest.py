@@ -10,6 +10,9 @@ import torch
 import yaml
 from transformers import AutoConfig, AutoModelForCausalLM
 
+# The models are tiny: threads would cost more than they save, above all on a busy machine.
+torch.set_num_threads(1)
+
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 

@@ -31,7 +31,7 @@ def pages(site):
     return {
         p.relative_to(site): BeautifulSoup(p.read_text(encoding="utf-8"), "html.parser")
         for p in site.rglob("*.html")
-        if "_static" not in p.parts
+        if "_static" not in p.parts and p.parent != site  # at the top lie search, index and a redirect
     }
 
 

@@ -117,11 +117,7 @@ def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebook
     error = capsys.readouterr().err
     assert "broken on purpose" in error and "1 runs failed" in error
     done, failed = (run.status_of(job.output) for job in run.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
-    assert (
-        done["status"] == "done" and done["record"]["finding"]
-        if "finding" in done["record"]
-        else done["record"]["id"] == "F1"
-    )
+    assert done["status"] == "done" and done["record"]["id"] == "F1" and done["error"] is None
     assert failed["status"] == "failed" and failed["error"] == "RuntimeError: broken on purpose"
     text = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])[0].output.read_text()
     assert "broken on purpose" in text and "Traceback" in text and "**This run failed.**" in text
