@@ -71,9 +71,10 @@ def table(rows, header):
     return "\n".join(lines)
 
 
-def scrolling(markdown, label):
+def scrolling(markdown, label, kind=""):
     """A table in a region that scrolls by itself on a narrow screen and can take the focus."""
-    return f'<div class="table-scroll" tabindex="0" role="region" aria-label="{label}">\n\n{markdown}\n\n</div>'
+    classes = f"table-scroll {kind}".strip()
+    return f'<div class="{classes}" tabindex="0" role="region" aria-label="{label}">\n\n{markdown}\n\n</div>'
 
 
 def raw(figure):
@@ -190,11 +191,8 @@ def traits(report):
 
 
 def _plain(value):
-    return (
-        {True: "yes", False: "no", None: "–"}.get(value, value)
-        if not isinstance(value, (int, float)) or isinstance(value, bool)
-        else value
-    )
+    """A config value as a reader would write it; 1 and 0 are numbers, not yes and no."""
+    return {"True": "yes", "False": "no", "None": "–"}.get(str(value), value)
 
 
 def _recipes(report):
@@ -415,11 +413,15 @@ def status_matrix(report):
     parts = []
     for name, spec in report.panel.models.items():
         rows = [
-            [r.name, f.tokens_text(r.tokens), *[run_cell(report, id, name, r.name) for id in notebooks()]]
+            [
+                r.name,
+                f.tokens_text(r.tokens).removesuffix(" tokens"),
+                *[run_cell(report, id, name, r.name) for id in notebooks()],
+            ]
             for r in spec.revisions
         ]
-        header = ["revision", "training", *notebooks()]
-        parts.append(f"## {spec.label}\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}"))
+        header = ["revision", "tokens", *notebooks()]
+        parts.append(f"## {spec.label}\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}", "dense"))
     return "\n\n".join(parts)
 
 

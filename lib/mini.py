@@ -118,8 +118,9 @@ RECIPES = {
         beta2=0.98,
         weight_decay=0.0,
     ),
-    # RMSNorm, also on q and k; 8 experts, 2 a token, gates not renormalised.  Without
-    # dropout of attention (in training only) two heads do all of the induction.
+    # RMSNorm, also on q and k; 8 experts, 2 a token, gates not renormalised.  Dropout of
+    # attention, in training only and not a trait of the big sister, gives several heads
+    # a reason to learn induction; a recipe without it ended with two.
     "olmoe-mini": Recipe(
         "olmoe",
         {

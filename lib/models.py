@@ -4,10 +4,12 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
+from lib.panel import UserError
+
 ARCHITECTURES = ("GPTNeoXForCausalLM", "OlmoForCausalLM", "OlmoeForCausalLM")
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(UserError, RuntimeError):
     """A checkpoint that is not there or cannot be measured; the message says what to do."""
 
 

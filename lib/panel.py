@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from lib.paths import ROOT
 
 
-class PanelError(ValueError):
+class UserError(Exception):
+    """A mistake that the message explains: shown without a traceback, in notebooks too."""
+
+    def _render_traceback_(self):  # IPython asks an exception for its own rendering
+        return [f"{type(self).__name__}: {self}"]
+
+
+class PanelError(UserError, ValueError):
     """A panel file that cannot be used; the message says where and what was expected."""
 
 

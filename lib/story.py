@@ -15,9 +15,11 @@ PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "pandas", "pap
 class Run:
     """One model at one revision.
 
+    source: what the panel was opened by, its name or its file.
     heads: one row a head and revision over the whole training (lib.heads.trajectory).
     """
 
+    source: str
     panel: Panel
     model: str
     revision: str
@@ -70,11 +72,12 @@ class Run:
     def provenance(self, id):
         """What this page was made from, and the line that makes it again."""
         measured = heads.read(self.panel, self.model, self.revision).attrs["provenance"]
-        weights = measured["sources"]["weights"] or "not on this machine"
+        weights = measured["sources"]["weights"]
+        by_hash = f"`{weights[:16]}` (SHA-256 of config and tensors)"
         versions = provenance.versions(*PACKAGES)
         rows = {
-            "Execute it again": f"`{papermill_line(id, self.panel.name, self.model, self.revision)}`",
-            "Weights": f"`{weights[:16] if ' ' not in weights and '@' not in weights else weights}` (SHA-256 of config and tensors)",
+            "Execute it again": f"`{papermill_line(id, self.source, self.model, self.revision)}`",
+            "Weights": by_hash if self.spec.path else f"`{weights}` (repository and revision)",
             "Batch": f"`{measured['tokens_sha256'][:16]}` (SHA-256 of the tokens), seed {self.panel.batch.seed}",
             "Measured in": f"{measured['dtype']} on {measured['device']}",
             "Versions": f"Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
@@ -89,9 +92,9 @@ def open_run(panel, model, revision):
     nearest names if there is no such panel, model or revision, and CheckpointError
     (lib.models) if a checkpoint has to be measured and is not there.
     """
-    panel = load_panel(panel)
-    panel.model(model).revision(revision)
-    return Run(panel, model, revision, heads.trajectory(panel, model))
+    loaded = load_panel(panel)
+    loaded.model(model).revision(revision)
+    return Run(str(panel), loaded, model, revision, heads.trajectory(loaded, model))
 
 
 def papermill_line(id, panel, model, revision):
