@@ -71,6 +71,12 @@ def table(rows, header):
     return "\n".join(lines)
 
 
+def turned(rows, header):
+    """The same table with rows and columns exchanged: few long rows become a narrow table."""
+    first, *rest = zip(header, *rows)
+    return table(rest, first)
+
+
 def scrolling(markdown, label, kind=""):
     """A table in a region that scrolls by itself on a narrow screen and can take the focus."""
     classes = f"table-scroll {kind}".strip()
@@ -162,6 +168,7 @@ def traits(report):
         "norm_topk_prob": "gates renormalised",
         "hidden_act": "activation",
         "attention_bias": "attention biases",
+        "attention_dropout": "attention dropout (in training)",
         "tie_word_embeddings": "tied embeddings",
     }
     norms = {
@@ -216,8 +223,8 @@ def corpora(report):
             near = f"{f.percent(d.near_share)}, mean {d.near_mean:g}" if d.near_share else "none"
             rows.append(
                 [
-                    f"{corpus.name} ({f.join(labels)})",
-                    name,
+                    f"{corpus.name}: {name}",
+                    f.join(labels),
                     f.percent(d.share / total),
                     f.percent(d.vocabulary[1] - d.vocabulary[0]),
                     f"{d.copy_start:g}",
@@ -228,10 +235,10 @@ def corpora(report):
                 ]
             )
     header = [
-        "corpus (read by)", "domain", "share", "part of the vocabulary", "copies start", "copied tokens", "near copies",
+        "corpus: domain", "read by", "share", "part of the vocabulary", "copies start", "copied tokens", "near copies",
         "least distance", "title", "bigram", "skip-bigram", "Zipf exponent",
     ]  # fmt: skip
-    return scrolling(table(rows, header), "Statistics of the corpora") + (
+    return scrolling(turned(rows, header), "Statistics of the corpora") + (
         "\n\n*Copies start* is the probability, at a position outside any copy, that a span of earlier tokens of the same "
         "sequence is repeated from here; its distance is geometric for near copies and else uniform over all that came "
         "before. The next four say where a token outside a copy comes from: *title*, *bigram* and *skip-bigram* are the "
@@ -333,29 +340,20 @@ def formed(report):
     if not checks:
         return "No causal check of this panel has been measured."
     n = next(c for c in (causal.read(report.panel, m) for m in report.runs) if c)["n_sequences"]
-    first = scrolling(
-        table(
-            effects,
-            [
-                "model",
-                "circuit",
-                "top-1",
-                "without the circuit",
-                f"without matched random heads ({causal.DRAWS} draws, range)",
-                "without those layers' heads",
-                "loss",
-                "loss without the circuit",
-            ],
-        ),
-        "Causal check",
-    )
-    second = scrolling(table(checks, ["model", *causal.CRITERIA]), "What was asked of the training")
+    effects_header = [
+        "", "circuit", "top-1", "without the circuit", f"without matched random heads (mean and range of {causal.DRAWS} draws)",
+        "without any head of the circuit's layers", "loss", "loss without the circuit",
+    ]  # fmt: skip
     return (
-        f"The induction circuit (all heads past 50x at the last revision, paper's baseline) is set to zero, and so are {causal.DRAWS} random "
-        f"sets of heads of the same size, from the same layers as far as these have other heads. Measured on {n} sequences of the batch:\n\n"
-        + first
-        + "\n\nBefore the models were trained, this was asked of them:\n\n"
-        + second
+        "The induction circuit (all heads past 50x at the last revision, paper's baseline) is set to zero, and so are "
+        f"{causal.DRAWS} random sets of heads of the same size, from the same layers as far as these have other heads "
+        f"and else from anywhere. Measured on {n} sequences of the batch:\n\n"
+        + scrolling(turned(effects, effects_header), "Causal check")
+        + "\n\nThis was asked of their training, and the recipes were chosen for it and for speed, not for the "
+        "verdicts on the findings:\n\n"
+        + scrolling(turned(checks, ["", *causal.CRITERIA]), "What was asked of the training")
+        + "\n\n*Far less* means at most half of what the circuit costs. Where a circuit fills its layer, no other head of "
+        "that layer is left to draw, and the random sets reach the previous-token heads that the circuit builds on."
     )
 
 
