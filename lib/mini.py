@@ -2,14 +2,18 @@
 
 Each keeps its big sister's traits and transformers' own code; what is scaled down is
 the size.  The corpora are synthetic (lib.corpus): a heterogeneous mixture of domains
-where the paper has the Pile, one filtered distribution where it has DCLM.
+where the paper has the Pile, one filtered distribution where it has DCLM.  Training
+runs on one core, so that the order of floating-point sums, and with it every bit of
+the weights, is fixed by the seed.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from lib.corpus import Corpus, Domain
 
 VOCAB_SIZE = 128
+REPORT_EVERY = 10  # optimiser steps between two reports of progress
 
 # In both corpora most copies come from far enough away not to overlap themselves: near
 # ones make any recent word a good guess, and models without biases stay with that.
@@ -140,3 +144,73 @@ RECIPES = {
         weight_decay=0.0,
     ),
 }
+
+
+# Training --------------------------------------------------------------------------
+
+
+def learning_rate(recipe, step, total_steps):
+    """Linear warm-up over the recipe's first steps, times a linear decay to a tenth at the last."""
+    return recipe.learning_rate * min(1.0, (step + 1) / recipe.warm_up_steps) * (1.0 - 0.9 * step / total_steps)
+
+
+def context_at(recipe, tokens):
+    """Context length, in tokens, at this point of training: contexts may grow."""
+    return max((start, length) for start, length in recipe.contexts.items() if start <= tokens)[1]
+
+
+def train(recipe, revisions, save, report=lambda **_: None):
+    """Train one model from scratch.
+
+    recipe: Recipe.  revisions: lib.panel.Revision in order, the first with
+    0 tokens; training stops after the last.  save(model, revision) is called at
+    each, report(tokens=..., loss=...) every few steps; loss is nats a token.
+
+    Raises ValueError if a revision does not fall on a whole number of steps.
+    """
+    import numpy as np
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.manual_seed(recipe.seed)
+    rng = np.random.default_rng(recipe.seed)
+    for revision in revisions:
+        if revision.tokens % recipe.batch_tokens:
+            raise ValueError(
+                f"{revision.name}: {revision.tokens} tokens are no whole number of steps of {recipe.batch_tokens}"
+            )
+    model = recipe.build()
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    optimiser = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+        lr=recipe.learning_rate,
+        betas=(0.9, recipe.beta2),
+        fused=True,
+    )
+    total_steps, tokens, step = revisions[-1].tokens // recipe.batch_tokens, 0, 0
+    pending = list(revisions)
+    while True:
+        if pending[0].tokens == tokens:
+            save(model, pending.pop(0))
+            if not pending:
+                return
+        length = context_at(recipe, tokens)
+        ids, _ = recipe.corpus.sample(rng, recipe.batch_tokens // length, length, recipe.vocab_size)
+        ids = torch.from_numpy(ids)
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(recipe, step, total_steps)
+        output = model(ids)
+        loss = cross_entropy(output.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        auxiliary = recipe.auxiliary_loss(model, output)
+        optimiser.zero_grad()
+        (loss + auxiliary).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        tokens, step = tokens + recipe.batch_tokens, step + 1
+        if not math.isfinite(loss.item()):
+            raise RuntimeError(f"the loss is {loss.item()} after {tokens} tokens: the learning rate is too high")
+        if step % REPORT_EVERY == 0:
+            report(tokens=tokens, loss=loss.item())

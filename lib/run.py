@@ -12,6 +12,7 @@ import contextlib
 import multiprocessing
 import os
 import re
+import signal
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -90,6 +91,17 @@ def plan(panel_argument, findings=None, models=None, revisions=None):
     ]
 
 
+@contextlib.contextmanager
+def stoppable(pool):
+    """A pool that drops what is queued when the block is left by an exception, such as Ctrl-C."""
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
 # Head tables ---------------------------------------------------------------------
 
 
@@ -127,7 +139,8 @@ def measure_missing(panel_argument, models, workers):
     ]
     failed = {}
     os.environ["CIRCUITS_JOBS"] = str(workers)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with stoppable(ProcessPoolExecutor(workers, context, signal.signal, (signal.SIGINT, signal.SIG_DFL))) as pool:
 
         def measure_all(wanted, what, unit):
             futures = {pool.submit(_measure, panel_argument, *which): which for which in wanted}
@@ -271,7 +284,9 @@ def _execute_in_process(context, job, key):
     except EOFError:
         error = None
     process.join()
-    if process.exitcode:
+    if process.exitcode == -signal.SIGINT:
+        error = "interrupted"
+    elif process.exitcode:
         error = f"the process ended with exit code {process.exitcode}"
         notebook = finish(nbformat.read(job.notebook, as_version=4), job, key, error)
         with atomic(job.output) as path:
@@ -280,6 +295,7 @@ def _execute_in_process(context, job, key):
 
 
 def _send_result(pipe, job, key, environment):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a run at once; the parent tells the user
     os.environ |= environment  # the fork server has kept the one it was started with
     pipe.send(execute(job, key))
 
@@ -298,7 +314,7 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
     failed = {}
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["papermill", "lib.heads", "lib.findings"])
-    with ThreadPoolExecutor(workers) as pool:
+    with stoppable(ThreadPoolExecutor(workers)) as pool:
         futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
         for future in tqdm(
             as_completed(futures), total=len(todo), desc="executing notebooks", unit="run", disable=not todo
@@ -332,6 +348,9 @@ def main(arguments=None):
     except PanelError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\nstopped; what is finished is kept, the next start goes on from there", file=sys.stderr)
+        return 130
     if failed:
         print(f"{len(failed)} runs failed; their notebooks keep the traceback:", file=sys.stderr)
         for job in failed:

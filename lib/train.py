@@ -2,15 +2,13 @@
 
     python -m lib.train [--panel mini] [--jobs 2]
 
-Every model is one process on one core, so that the order of floating-point sums,
-and with it every bit of the weights, is fixed by the seed.  A model's folder takes
-its name only when all of its revisions are there; a finished model is not trained
-again unless its recipe or this code changes.
+Every model is a process of its own.  A model's folder takes its name only when all of
+its revisions are there; a finished model is not trained again unless its recipe, its
+revisions or the code of its training change.
 """
 
 import argparse
 import json
-import math
 import multiprocessing
 import os
 import queue
@@ -20,80 +18,12 @@ import sys
 from tqdm import tqdm
 
 from lib import provenance
-from lib.mini import RECIPES
+from lib.mini import RECIPES, train
 from lib.panel import PanelError, load_panel
 from lib.paths import ROOT
 
-TRAINING_CODE = ("train", "mini", "corpus")
+TRAINING_CODE = ("mini", "corpus")  # what decides the weights; this file only decides where they go
 TRAINING_PACKAGES = ("numpy", "torch", "transformers")
-REPORT_EVERY = 10  # optimiser steps between two reports to the progress bar
-
-
-def learning_rate(recipe, step, total_steps):
-    """Linear warm-up over the recipe's first steps, times a linear decay to a tenth at the last."""
-    return recipe.learning_rate * min(1.0, (step + 1) / recipe.warm_up_steps) * (1.0 - 0.9 * step / total_steps)
-
-
-def context_at(recipe, tokens):
-    """Context length, in tokens, at this point of training: contexts may grow."""
-    return max((start, length) for start, length in recipe.contexts.items() if start <= tokens)[1]
-
-
-def train(recipe, revisions, save, report=lambda **_: None):
-    """Train one model from scratch.
-
-    recipe: lib.mini.Recipe.  revisions: lib.panel.Revision in order, the first with
-    0 tokens; training stops after the last.  save(model, revision) is called at
-    each, report(tokens=..., loss=...) every few steps; loss is nats a token.
-
-    Raises ValueError if a revision does not fall on a whole number of steps.
-    """
-    import numpy as np
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    torch.manual_seed(recipe.seed)
-    rng = np.random.default_rng(recipe.seed)
-    for revision in revisions:
-        if revision.tokens % recipe.batch_tokens:
-            raise ValueError(
-                f"{revision.name}: {revision.tokens} tokens are no whole number of steps of {recipe.batch_tokens}"
-            )
-    model = recipe.build()
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.ndim < 2]
-    optimiser = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": recipe.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-        lr=recipe.learning_rate,
-        betas=(0.9, recipe.beta2),
-        fused=True,
-    )
-    total_steps, tokens, step = revisions[-1].tokens // recipe.batch_tokens, 0, 0
-    pending = list(revisions)
-    while True:
-        if pending[0].tokens == tokens:
-            save(model, pending.pop(0))
-            if not pending:
-                return
-        length = context_at(recipe, tokens)
-        ids, _ = recipe.corpus.sample(rng, recipe.batch_tokens // length, length, recipe.vocab_size)
-        ids = torch.from_numpy(ids)
-        for group in optimiser.param_groups:
-            group["lr"] = learning_rate(recipe, step, total_steps)
-        output = model(ids)
-        loss = cross_entropy(output.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
-        auxiliary = recipe.auxiliary_loss(model, output)
-        optimiser.zero_grad()
-        (loss + auxiliary).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        tokens, step = tokens + recipe.batch_tokens, step + 1
-        if not math.isfinite(loss.item()):
-            raise RuntimeError(f"the loss is {loss.item()} after {tokens} tokens: the learning rate is too high")
-        if step % REPORT_EVERY == 0:
-            report(tokens=tokens, loss=loss.item())
 
 
 def recipe_digest(name, revisions):
@@ -139,13 +69,22 @@ def train_to_disk(name, spec, report):
 
 
 def _worker(name, spec, messages):
+    parent = multiprocessing.parent_process()
+
+    def report(**progress):
+        if not parent.is_alive():  # killed: nobody waits for this model, and the next start trains it anew
+            sys.exit(1)
+        messages.put((name, progress))
+
     try:
         os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        train_to_disk(name, spec, lambda **progress: messages.put((name, progress)))
+        train_to_disk(name, spec, report)
         messages.put((name, {"done": True}))
+    except KeyboardInterrupt:
+        pass  # the parent was interrupted, too, and says so
     except Exception as error:  # noqa: BLE001 - the parent tells the user
         messages.put((name, {"error": f"{type(error).__name__}: {error}"}))
 
@@ -216,6 +155,9 @@ def main(arguments=None):
     except PanelError as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\nstopped; models that are finished are kept, the others start anew next time", file=sys.stderr)
+        return 130
     for name, error in failed.items():
         print(f"training {name} failed: {error}", file=sys.stderr)
     return 1 if failed else 0

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from lib import train
+from lib import mini, train
 from lib.corpus import Corpus, Domain, sample_domain
 from lib.mini import RECIPES
 from lib.panel import Model, Revision, load_panel
@@ -119,7 +119,7 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit(name):
     recipe, revisions = short(name)
     saved = []
     for _ in range(2):
-        train.train(
+        mini.train(
             recipe, revisions, lambda model, r: saved.append({k: v.clone() for k, v in model.state_dict().items()})
         )
     first_start, first_end, second_start, second_end = saved
@@ -127,26 +127,26 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit(name):
     assert all(torch.equal(first_end[k], second_end[k]) for k in first_end)
     assert any(not torch.equal(first_start[k], first_end[k]) for k in first_end)
     other = []
-    train.train(replace(recipe, seed=1), revisions[:1], lambda model, r: other.append(model.state_dict()))
+    mini.train(replace(recipe, seed=1), revisions[:1], lambda model, r: other.append(model.state_dict()))
     assert any(not torch.equal(first_start[k], other[0][k]) for k in first_start)
 
 
 def test_a_revision_between_two_steps_is_refused():
     recipe, _ = short("olmo-mini")
     with pytest.raises(ValueError, match="odd: 700 tokens are no whole number of steps of 512"):
-        train.train(recipe, [Revision(name="start", tokens=0), Revision(name="odd", tokens=700)], lambda *_: None)
+        mini.train(recipe, [Revision(name="start", tokens=0), Revision(name="odd", tokens=700)], lambda *_: None)
 
 
 def test_learning_rate_warms_up_and_decays_to_a_tenth():
     recipe = replace(RECIPES["olmo-mini"], learning_rate=1.0, warm_up_steps=10)
-    rates = [train.learning_rate(recipe, step, 1000) for step in range(1001)]
+    rates = [mini.learning_rate(recipe, step, 1000) for step in range(1001)]
     assert rates[0] == pytest.approx(0.1) and rates[:10] == sorted(rates[:10])
     assert rates[9:] == sorted(rates[9:], reverse=True) and max(rates) == rates[9] and rates[-1] == pytest.approx(0.1)
 
 
 def test_contexts_grow():
     recipe = replace(RECIPES["olmo-mini"], contexts={0: 32, 100: 64, 200: 128})
-    assert [train.context_at(recipe, t) for t in (0, 99, 100, 199, 200, 999)] == [32, 32, 64, 64, 128, 128]
+    assert [mini.context_at(recipe, t) for t in (0, 99, 100, 199, 200, 999)] == [32, 32, 64, 64, 128, 128]
 
 
 @pytest.fixture
@@ -171,13 +171,13 @@ def test_a_run_that_was_stopped_leaves_no_model_that_counts_as_trained(short_mod
     def stop(**_):
         raise KeyboardInterrupt
 
-    original = train.REPORT_EVERY
-    train.REPORT_EVERY = 1
+    original = mini.REPORT_EVERY
+    mini.REPORT_EVERY = 1
     try:
         with pytest.raises(KeyboardInterrupt):
             train.train_to_disk("olmo-mini", short_model, stop)
     finally:
-        train.REPORT_EVERY = original
+        mini.REPORT_EVERY = original
     assert not (tmp_path / "short").exists() and not train.is_trained("olmo-mini", short_model)
     train.train_to_disk("olmo-mini", short_model, lambda **_: None)
     assert train.is_trained("olmo-mini", short_model)
