@@ -403,7 +403,7 @@ def recall_curves(runs):
         ax.plot(trained["training"], trained["recall"], "-o", color=colour, label=run.spec.label)
         reached = curve[curve["recall"] >= f.RECALL - 1e-9]
         words.append(
-            f"{run.spec.label}: "
+            f"{run.spec.label}, final circuit of {curve['shared'].iloc[-1]}: "
             + (
                 f"two thirds after {f.percent(reached['training'].iloc[0])} of training"
                 if len(reached)
