@@ -1,8 +1,8 @@
 """Assemble the report from the narrative, the head tables and the executed notebooks, and build it.
 
-    python -m lib.book [--panel mini] [--output _build]
+    python -m lib.book [--panel mini]
 
-The site folder (<output>/site) is laid out like the project: book/*.md as they are,
+The site folder (_build/site) is laid out like the project: book/*.md as they are,
 book/_generated/*.md written here from the numbers, runs/ with the executed
 notebooks, and a table of contents with all of them.  Only files whose content
 changed are written, so that Sphinx rebuilds no more than it must.
@@ -507,23 +507,17 @@ def toc(jobs):
     return content
 
 
-def build(panel_argument, output):
-    """Assemble and build; returns (exit code of Jupyter Book, path of the first page)."""
-    site = output / "site"
+def build(panel_argument, folder):
+    """Assemble in folder/_build/site and build into folder/_build/html.
+
+    Returns (exit code of Jupyter Book, path of the first page).  Warnings are errors.
+    """
+    site = folder / "_build" / "site"
     assemble(panel_argument, site)
-    command = [
-        Path(sys.executable).with_name("jupyter-book"),
-        "build",
-        site,
-        "--path-output",
-        output.parent if output.name == "_build" else output,
-        "-W",
-        "-n",
-        "--keep-going",
-        "-q",
-    ]
-    result = subprocess.run([str(c) for c in command], cwd=ROOT)
-    return result.returncode, output / "html" / "index.html"
+    program = Path(sys.executable).with_name("jupyter-book")
+    options = ["-W", "-n", "--keep-going", "-q"]
+    result = subprocess.run([program, "build", site, "--path-output", folder, *options], cwd=ROOT)
+    return result.returncode, folder / "_build" / "html" / "index.html"
 
 
 def main(arguments=None):
@@ -532,7 +526,7 @@ def main(arguments=None):
     parser.add_argument("--panel", default="mini", help="name of a file in panels/, or a path (default: mini)")
     options = parser.parse_args(arguments)
     try:
-        code, page = build(options.panel, ROOT / "_build")
+        code, page = build(options.panel, ROOT)
     except PanelError as error:
         print(error, file=sys.stderr)
         return 2

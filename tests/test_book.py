@@ -20,7 +20,7 @@ def site(tiny_models, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CIRCUITS_RESULTS", str(folder / "results"))
         assert run.main(["--panel", str(panel), "--jobs", "2"]) == 0
-        code, page = book.build(str(panel), folder / "_build")
+        code, page = book.build(str(panel), folder)
     assert code == 0, "Jupyter Book gave warnings"
     return page.parent
 
