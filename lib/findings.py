@@ -433,7 +433,7 @@ def induction_first(heads, at, thresholds, *, counterpart=None, baseline="paper"
         verdict = UNDETERMINED
         reason = (
             f"The induction circuit stood at {induction.revision}; BOS heads have not reached half of all heads"
-            + (f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap else ".")
+            + (f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap and open_gap > 1 else ".")
         )
     else:
         verdict, reason = UNDETERMINED, "Neither an induction circuit of 3 heads nor 50 % of BOS heads has been seen."
@@ -453,7 +453,7 @@ def induction_first(heads, at, thresholds, *, counterpart=None, baseline="paper"
     fraction = float(is_bos(now, thresholds, baseline).mean())
     reached = int(met.step.notna().sum())
     statement = (
-        f"{reached} of the {len(met)} milestones have been reached. At this checkpoint the induction circuit has "
+        f"Milestones reached up to here: {reached} of {len(met)}. At this checkpoint the induction circuit has "
         f"{plural(n_circuit, 'head')} and {percent(fraction)} of the {n_heads} heads are BOS heads."
     )
     if n_heads < 30:
