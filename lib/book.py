@@ -312,11 +312,12 @@ def training(report):
 
 def formed(report):
     """The causal check of every model, and whether it meets what was asked of its training."""
-    checks, effects = [], []
+    checks, effects, n = [], [], None
     for name, run in report.runs.items():
         check = causal.read(report.panel, name)
         if check is None:
             continue
+        n = check["n_sequences"]  # the same for all models of a panel
         circuit = [f.name_of(*h) for h in check["circuit"]]
         base, ablated, random = check["baseline"], check["ablated"], check["random"]
         top1 = lambda c: "–" if c is None else f.percent(c["top1"])  # noqa: E731
@@ -339,7 +340,6 @@ def formed(report):
         )
     if not checks:
         return "No causal check of this panel has been measured."
-    n = next(c for c in (causal.read(report.panel, m) for m in report.runs) if c)["n_sequences"]
     effects_header = [
         "", "circuit", "top-1", "without the circuit", f"without matched random heads (mean and range of {causal.DRAWS} draws)",
         "without any head of the circuit's layers", "loss", "loss without the circuit",

@@ -229,10 +229,15 @@ def execute(job, key):
         except Exception as raised:  # noqa: BLE001 - a dead kernel, a timeout: the run failed, the others go on
             error = f"{type(raised).__name__}: {raised}"
         source = executed if executed.exists() else job.notebook
-        notebook = finish(nbformat.read(source, as_version=4), job, key, error)
-        with atomic(job.output) as path:
-            nbformat.write(notebook, path)
+        put_in_place(source, job, key, error)
     return error
+
+
+def put_in_place(source, job, key, error):
+    """Make a page of an executed notebook, or of the template if nothing was executed, and save it."""
+    notebook = finish(nbformat.read(source, as_version=4), job, key, error)
+    with atomic(job.output) as path:
+        nbformat.write(notebook, path)
 
 
 def finish(notebook, job, key, error):
@@ -288,9 +293,7 @@ def _execute_in_process(context, job, key):
         error = "interrupted"
     elif process.exitcode:
         error = f"the process ended with exit code {process.exitcode}"
-        notebook = finish(nbformat.read(job.notebook, as_version=4), job, key, error)
-        with atomic(job.output) as path:
-            nbformat.write(notebook, path)
+        put_in_place(job.notebook, job, key, error)
     return error
 
 
