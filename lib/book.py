@@ -21,8 +21,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import yaml
 
-from lib import causal, display, figures, metrics, provenance, story
+from lib import causal, display, metrics, provenance, story
 from lib import findings as f
+from lib import words as w
+from lib.figures import panel as panel_figures
+from lib.figures import style
 from lib.panel import Panel, PanelError, load_panel
 from lib.paths import ROOT
 from lib.run import notebooks, plan, status_of
@@ -114,7 +117,7 @@ def glance(report):
         rows.append([page, badge(verdict), *cells])
     header = ["finding", "over all models", *labels]
     return (
-        raw(figures.order_of_emergence(list(report.runs.values())))
+        raw(panel_figures.order_of_emergence(list(report.runs.values())))
         + "\n\n"
         + scrolling(table(rows, header), "Verdicts of the findings, by model")
     )
@@ -187,7 +190,7 @@ def traits(report):
         column = {"architecture": config["architectures"][0], "norm": norms.get(config["model_type"], "–")}
         column |= {text: _plain(config.get(key)) for key, text in shown.items()}
         column["dimensions a head"] = config["hidden_size"] // heads_
-        column["rotary part of a head"] = f.percent(share)
+        column["rotary part of a head"] = w.percent(share)
         column["heads in all"] = heads_ * config["num_hidden_layers"]
         columns[run.spec.label] = column
     if not columns:
@@ -220,13 +223,13 @@ def corpora(report):
     for corpus, labels in readers.values():
         total = sum(d.share for d in corpus.domains.values())
         for name, d in corpus.domains.items():
-            near = f"{f.percent(d.near_share)}, mean {d.near_mean:g}" if d.near_share else "none"
+            near = f"{w.percent(d.near_share)}, mean {d.near_mean:g}" if d.near_share else "none"
             rows.append(
                 [
                     f"{corpus.name}: {name}",
-                    f.join(labels),
-                    f.percent(d.share / total),
-                    f.percent(d.vocabulary[1] - d.vocabulary[0]),
+                    w.join(labels),
+                    w.percent(d.share / total),
+                    w.percent(d.vocabulary[1] - d.vocabulary[0]),
                     f"{d.copy_start:g}",
                     f"{d.span[0]} to {d.span[1]}",
                     near,
@@ -249,14 +252,14 @@ def corpora(report):
 
 def training(report):
     """The loss of every model over training, with its revisions marked."""
-    fig, ax = plt.subplots(figsize=(figures.WIDTH, 3.4), layout="constrained")
+    fig, ax = plt.subplots(figsize=(style.WIDTH, 3.4), layout="constrained")
     rows, words, limits = [], [], []
-    for colour, (name, run) in zip(figures.MODEL_COLOURS, report.runs.items()):
+    for colour, (name, run) in zip(style.MODEL_COLOURS, report.runs.items()):
         path = ROOT / run.spec.path / "training.json" if run.spec.path else None
         if path is None or not path.is_file():
             continue
         log = pd.DataFrame(json.loads(path.read_text(encoding="utf-8"))["loss"], columns=["tokens", "loss"])
-        figures.training_axis(ax, log["tokens"])
+        style.training_axis(ax, log["tokens"])
         limits.append(ax.get_xlim())
         smooth = log["loss"].rolling(10, min_periods=1).mean()
         ax.plot(log["tokens"], smooth, color=colour, label=run.spec.label, lw=1.5)
@@ -265,7 +268,7 @@ def training(report):
                 nearest = (log["tokens"] - revision.tokens).abs().idxmin()
                 ax.plot(revision.tokens, smooth[nearest], "o", color=colour, ms=5)
         words.append(
-            f"{run.spec.label} from {smooth.iloc[0]:.2f} to {smooth.iloc[-1]:.2f} nats at {f.tokens_text(run.spec.revisions[-1].tokens)}"
+            f"{run.spec.label} from {smooth.iloc[0]:.2f} to {smooth.iloc[-1]:.2f} nats at {w.tokens_text(run.spec.revisions[-1].tokens)}"
         )
         rows.append(log.assign(model=name))
     if not rows:
@@ -282,9 +285,9 @@ def training(report):
     recipes = [
         [
             report.panel.models[name].label,
-            f.tokens_text(report.panel.models[name].revisions[-1].tokens),
+            w.tokens_text(report.panel.models[name].revisions[-1].tokens),
             ", ".join(
-                f"{length} from {f.tokens_text(start)}" if start else str(length)
+                f"{length} from {w.tokens_text(start)}" if start else str(length)
                 for start, length in r.contexts.items()
             ),
             f"{r.learning_rate:g}",
@@ -318,14 +321,14 @@ def formed(report):
         if check is None:
             continue
         n = check["n_sequences"]  # the same for all models of a panel
-        circuit = [f.name_of(*h) for h in check["circuit"]]
+        circuit = [w.name_of(*h) for h in check["circuit"]]
         base, ablated, random = check["baseline"], check["ablated"], check["random"]
-        top1 = lambda c: "–" if c is None else f.percent(c["top1"])  # noqa: E731
+        top1 = lambda c: "–" if c is None else w.percent(c["top1"])  # noqa: E731
         shares = sorted(r["top1"] for r in random)
         effects.append(
             [
-                run.spec.label, f.join(circuit), f.percent(base["top1"]), top1(ablated),
-                f"{f.percent(sum(shares) / len(shares))} ({f.percent(shares[0])} to {f.percent(shares[-1])})" if shares else "–",
+                run.spec.label, w.join(circuit), w.percent(base["top1"]), top1(ablated),
+                f"{w.percent(sum(shares) / len(shares))} ({w.percent(shares[0])} to {w.percent(shares[-1])})" if shares else "–",
                 top1(check["layers"]), f"{base['loss']:.2f}", "–" if ablated is None else f"{ablated['loss']:.2f}",
             ]
         )  # fmt: skip
@@ -361,10 +364,10 @@ def claim(report, id):
     """The paper's claim and the panel's verdict."""
     rule = f.FINDINGS[id]
     verdict, reason = f.panel_verdict(report.final[id])
-    words = "\n".join(f"- *{v.capitalize()}* if {text}." for v, text in rule.words.items())
+    sentences = "\n".join(f"- *{v.capitalize()}* if {text}." for v, text in rule.words.items())
     return (
         f"> **The paper's claim.** {rule.claim}\n\n**On the panel *{report.panel.title}*:** {badge(verdict)}. {reason}\n\n"
-        f":::{{dropdown}} The rule of the verdict\n{words}\n\nOver several models, the finding holds if it holds for every one, and fails if it fails for any.\n:::"
+        f":::{{dropdown}} The rule of the verdict\n{sentences}\n\nOver several models, the finding holds if it holds for every one, and fails if it fails for any.\n:::"
     )
 
 
@@ -373,8 +376,8 @@ def panel_page(report, id):
     by_model = report.final[id]
     rows = [[label, badge(x.verdict), badge(x.clean[0])] for label, x in by_model.items()]
     parts = []
-    if id in figures.PANEL_FIGURES:
-        parts.append(raw(figures.PANEL_FIGURES[id](list(report.runs.values()))))
+    if id in panel_figures.PANEL_FIGURES:
+        parts.append(raw(panel_figures.PANEL_FIGURES[id](list(report.runs.values()))))
     header = ["model", "verdict (paper's baseline)", "verdict (clean baseline)"]
     parts.append(scrolling(table(rows, header), f"{id}: verdicts at the last revision"))
     for label, x in by_model.items():
@@ -413,7 +416,7 @@ def status_matrix(report):
         rows = [
             [
                 r.name,
-                f.tokens_text(r.tokens).removesuffix(" tokens"),
+                w.tokens_text(r.tokens).removesuffix(" tokens"),
                 *[run_cell(report, id, name, r.name) for id in notebooks()],
             ]
             for r in spec.revisions

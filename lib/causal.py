@@ -8,8 +8,9 @@ import json
 import time
 
 from lib import heads, provenance
-from lib.findings import by_revision, head_set, in_circuit, is_bos, join, percent, plural
+from lib.findings import by_revision, head_set, in_circuit, is_bos
 from lib.paths import atomic, results_dir
+from lib.words import join, percent, plural
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
 DRAWS = 10  # sets of matched random heads; the paper uses one

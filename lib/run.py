@@ -25,12 +25,23 @@ from traitlets.config import Config
 
 from lib import causal, heads, provenance
 from lib.display import RECORD_MIME
-from lib.findings import tokens_text
+from lib.words import tokens_text
 from lib.panel import PanelError, load_panel, nearest
 from lib.paths import ROOT, atomic, results_dir
 
 NOTEBOOKS = ROOT / "notebooks"
-READING_CODE = ("panel", "heads", "metrics", "findings", "figures", "display", "story", "run")
+READING_CODE = (
+    "panel",
+    "heads",
+    "metrics",
+    "words",
+    "findings",
+    "figures/style",
+    "figures/run",
+    "display",
+    "story",
+    "run",
+)
 READING_PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill")
 METADATA = "attention-circuits"
 TIMEOUT = 1800  # seconds a cell may take: a notebook may have to measure a large checkpoint

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from lib import display, findings, heads, provenance
+from lib import words as w
 from lib.panel import Panel, load_panel
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "pandas", "papermill")
@@ -34,7 +35,7 @@ class Run:
     def title(self):
         """ "OLMo-mini at step 100 (4.1M tokens)"."""
         tokens = self.spec.revision(self.revision).tokens
-        return f"{self.spec.label} at {self.revision} ({findings.tokens_text(tokens)})"
+        return f"{self.spec.label} at {self.revision} ({w.tokens_text(tokens)})"
 
     def introduction(self):
         """Where in training this checkpoint stands."""
@@ -44,7 +45,7 @@ class Run:
         share = place[-1].tokens / revisions[-1].tokens
         return display.Prose(
             f"This page is about **{self.title}**, revision {len(place)} of {len(revisions)} in the panel "
-            f"*{self.panel.title}*: {findings.percent(share)} of the training that the panel covers. The model has "
+            f"*{self.panel.title}*: {w.percent(share)} of the training that the panel covers. The model has "
             f"{now['layer'].nunique()} layers of {now['head'].nunique()} heads; every number is a mean over "
             f"{now['n_sequences'].iloc[0]:,} sequences of {self.panel.batch.seq_len} tokens."
         )

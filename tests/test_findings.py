@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from lib import findings as f
+from lib import words as w
 from lib.metrics import CLASSES
 from lib.panel import Thresholds
 
@@ -291,7 +292,7 @@ def test_panel_verdicts(verdicts, expected):
 
 
 def test_numbers_in_words():
-    assert f.tokens_text(0) == "0 tokens" and f.tokens_text(1_234_567) == "1.23M tokens"
-    assert f.percent(0.578) == "57.8 %" and f.percent(1.0) == "100 %"
-    assert f.times(41.83) == "41.8x" and f.times(2_500_000.0) == "2.5e+06x"
-    assert f.join(["a"]) == "a" and f.join("abc") == "a, b and c" and f.join([]) == "none"
+    assert w.tokens_text(0) == "0 tokens" and w.tokens_text(1_234_567) == "1.23M tokens"
+    assert w.percent(0.578) == "57.8 %" and w.percent(1.0) == "100 %"
+    assert w.times(41.83) == "41.8x" and w.times(2_500_000.0) == "2.5e+06x"
+    assert w.join(["a"]) == "a" and w.join("abc") == "a, b and c" and w.join([]) == "none"
