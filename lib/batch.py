@@ -54,3 +54,20 @@ def induction_batch(n_sequences=2000, seq_len=256, vocab_low=100, vocab_high=100
         sequence[-1] = a
         tokens[i], targets[i], first_a[i] = sequence, b, at
     return InductionBatch(*(torch.from_numpy(x) for x in (tokens, targets, first_a)))
+
+
+def repeated_sequences(seq_len, vocab_low, vocab_high, seed, n_sequences=200):
+    """Random sequences that come twice, for the prefix-matching score: [n, 2 * (seq_len // 2)] int64.
+
+    The first half holds seq_len // 2 different ids in [vocab_low, vocab_high), the
+    second half repeats it.  Raises ValueError if the vocabulary has fewer ids.
+    """
+    half = seq_len // 2
+    if vocab_high - vocab_low < half:
+        raise ValueError(
+            f"vocabulary [{vocab_low}, {vocab_high}) is too small: at least {half} tokens for half a sequence"
+        )
+    rng = np.random.default_rng(seed)
+    vocabulary = np.arange(vocab_low, vocab_high)
+    halves = np.stack([rng.choice(vocabulary, half, replace=False) for _ in range(n_sequences)])
+    return torch.from_numpy(np.concatenate([halves, halves], axis=1))

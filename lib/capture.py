@@ -5,9 +5,10 @@ import gc
 import numpy as np
 import pandas as pd
 import torch
+from transformer_lens.head_detector import get_induction_head_detection_pattern
 from transformer_lens.model_bridge.sources import build_bridge_from_module
 
-from lib import metrics
+from lib import bootstrap, metrics
 
 MICRO_BATCH_TOKENS = 2_048  # tokens a forward pass: bounds the attention held at any moment, and fits caches
 
@@ -32,8 +33,8 @@ def release(model):
 
 
 def micro_batches(batch):
-    """Split a batch: yields slices of at most MICRO_BATCH_TOKENS tokens, at least one sequence each."""
-    n, seq_len = batch.tokens.shape
+    """Split a batch or its tokens [n, T]: yields slices of at most MICRO_BATCH_TOKENS tokens, at least one sequence each."""
+    n, seq_len = getattr(batch, "tokens", batch).shape
     step = max(1, MICRO_BATCH_TOKENS // seq_len)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
@@ -48,12 +49,24 @@ def measure_heads(model, batch):
     Returns a DataFrame, one row a head: layer, head, attention_<class> (mean
     attention mass of the last query, 0..1), baseline_paper, baseline_clean (mean
     mass a position), selectivity_<class> (paper baseline), selectivity_clean_<class>
-    (both "times the baseline"), pr and pr_centred (effective rank of z at the last
-    position), pr_ceiling (PR of Gaussian noise of that size) and n_sequences.
+    (both "times the baseline"), sink_mass (mean attention of all queries to position
+    0; Gu et al., When Attention Sink Emerges), pr and pr_centred (effective rank of z
+    at the last position), pr_ceiling (PR of Gaussian noise of that size) and
+    n_sequences.  Columns <quantity>_low and <quantity>_high are bootstrap intervals
+    over sequences (lib.bootstrap).
 
-    Memory does not grow with the number of sequences: of each micro-batch only
-    sums are kept.  Raises ValueError naming layer and head if z or a pattern is
-    not finite.
+    Raises ValueError naming layer and head if z or a pattern is not finite.
+    """
+    return screen(model, batch)[0]
+
+
+def screen(model, batch):
+    """measure_heads with its replicates: (DataFrame, {quantity: [replicates, heads]}).
+
+    The replicates, one column a row of the table, are of attention_<class>,
+    baseline_<baseline>, sink_mass, pr and pr_centred; those of a selectivity are a
+    quotient of two of them.  Of each sequence only what the statistics need is kept: a
+    dozen numbers and z at the last position a head, in fp32.
     """
     bridge = as_bridge(model)
     n, seq_len = batch.tokens.shape
@@ -63,66 +76,118 @@ def measure_heads(model, batch):
     paper_positions = metrics.paper_baseline_positions(seq_len)
     clean = metrics.clean_baseline_mask(seq_len, first_a)
 
-    attention = {c: np.zeros((n_layers, n_heads)) for c in metrics.CLASSES}
-    baseline = {b: np.zeros((n_layers, n_heads)) for b in metrics.BASELINES}
-    gram = total = None
-    rows = {}
+    per_sequence = {}  # {quantity: [n, layer * head]}, z: [n, layer * head, d_head]
 
-    def keep_last_pattern_row(pattern, hook):  # [batch, head, query, key]
-        rows["pattern", hook.layer()] = pattern[:, :, -1, :].double().numpy(force=True)
-
-    def keep_last_z(z, hook):  # [batch, pos, head, d_head]
-        rows["z", hook.layer()] = z[:, -1].double().numpy(force=True)
-
-    hooks = []
-    for layer in range(n_layers):
-        hooks.append((f"blocks.{layer}.attn.hook_pattern", keep_last_pattern_row))
-        hooks.append((f"blocks.{layer}.attn.hook_z", keep_last_z))
+    def keep(name, part, layer, values):  # values: [batch, head] or, for z, [batch, head, d_head]
+        if name not in per_sequence:
+            dtype = np.float32 if name == "z" else np.float64
+            per_sequence[name] = np.empty((n, n_layers * n_heads, *values.shape[2:]), dtype)
+        per_sequence[name][part, layer * n_heads : (layer + 1) * n_heads] = values
 
     for part in micro_batches(batch):
-        rows.clear()
-        with torch.no_grad():
-            bridge.run_with_hooks(batch.tokens[part].to(bridge.cfg.device), fwd_hooks=hooks, return_type=None)
-        pattern = np.stack([rows["pattern", layer] for layer in range(n_layers)])  # [layer, batch, head, key]
-        z = np.stack([rows["z", layer] for layer in range(n_layers)])  # [layer, batch, head, d_head]
-        _require_finite(pattern, z)
-        for name, where in positions.items():
-            taken = np.take_along_axis(pattern, where[part][None, :, None, :], axis=-1)
-            attention[name] += taken.mean(axis=-1).sum(axis=1)
-        baseline["paper"] += pattern[..., paper_positions].mean(axis=-1).sum(axis=1)
         weights = clean[part] / clean[part].sum(axis=1, keepdims=True)
-        baseline["clean"] += np.einsum("lbhk,bk->lh", pattern, weights)
-        if gram is None:
-            gram = np.zeros((n_layers, n_heads, z.shape[-1], z.shape[-1]))
-            total = np.zeros((n_layers, n_heads, z.shape[-1]))
-        by_head = z.transpose(0, 2, 1, 3)  # [layer, head, batch, d_head]
-        gram += by_head.swapaxes(-1, -2) @ by_head
-        total += by_head.sum(axis=2)
 
-    layer, head = np.indices((n_layers, n_heads))
-    columns = {"layer": layer, "head": head}
-    columns |= {f"attention_{c}": attention[c] / n for c in metrics.CLASSES}
-    columns |= {f"baseline_{b}": baseline[b] / n for b in metrics.BASELINES}
+        def reduce_pattern(pattern, hook, part=part, weights=weights):  # [batch, head, query, key]
+            layer = hook.layer()
+            keep("sink_mass", part, layer, pattern[..., 0].double().mean(dim=-1).numpy(force=True))
+            last = pattern[:, :, -1, :].double().numpy(force=True)
+            _require_finite("attention", layer, last)
+            for name, where in positions.items():
+                taken = np.take_along_axis(last, where[part][:, None, :], axis=-1)
+                keep(f"attention_{name}", part, layer, taken.mean(axis=-1))
+            keep("baseline_paper", part, layer, last[..., paper_positions].mean(axis=-1))
+            keep("baseline_clean", part, layer, np.einsum("bhk,bk->bh", last, weights))
+
+        def keep_last_z(z, hook, part=part):  # [batch, pos, head, d_head]
+            last = z[:, -1].float().numpy(force=True)
+            _require_finite("z", hook.layer(), last)
+            keep("z", part, hook.layer(), last)
+
+        _run(bridge, batch.tokens[part], n_layers, {"hook_pattern": reduce_pattern, "hook_z": keep_last_z})
+
+    z = per_sequence.pop("z")
+    estimates = {name: values.mean(axis=0) for name, values in per_sequence.items()}
+    replicates = {name: bootstrap.means(values) for name, values in per_sequence.items()}
+    for name, centred in (("pr", False), ("pr_centred", True)):
+        of_heads = range(z.shape[1])
+        estimates[name] = np.array([metrics.participation_ratio(z[:, i], centred) for i in of_heads])
+        replicates[name] = np.stack([bootstrap.participation_ratios(z[:, i], centred) for i in of_heads], axis=1)
+    return _table(estimates, replicates, n_layers, n_heads, n, z.shape[-1]), replicates
+
+
+def _run(bridge, tokens, n_layers, hooks):
+    """One forward pass with the same hooks at every layer, {"hook_z": function}."""
+    at_layers = [(f"blocks.{layer}.attn.{name}", hook) for layer in range(n_layers) for name, hook in hooks.items()]
+    with torch.no_grad():
+        bridge.run_with_hooks(tokens.to(bridge.cfg.device), fwd_hooks=at_layers, return_type=None)
+
+
+def _table(estimates, replicates, n_layers, n_heads, n, d_head):
+    """The head table: estimates, then their intervals."""
+    estimates, replicates = dict(estimates), dict(replicates)
     for b in metrics.BASELINES:
-        prefix = "selectivity_" if b == "paper" else "selectivity_clean_"
-        columns |= {
-            f"{prefix}{c}": metrics.selectivity(columns[f"attention_{c}"], columns[f"baseline_{b}"])
-            for c in metrics.CLASSES
+        for c in metrics.CLASSES:
+            name = f"selectivity_{c}" if b == "paper" else f"selectivity_clean_{c}"
+            of = f"attention_{c}", f"baseline_{b}"
+            estimates[name] = metrics.selectivity(*(estimates[k] for k in of))
+            replicates[name] = metrics.selectivity(*(replicates[k] for k in of))
+    layer, head = np.indices((n_layers, n_heads)).reshape(2, -1)
+    columns = {"layer": layer, "head": head}
+    columns |= {f"attention_{c}": estimates[f"attention_{c}"] for c in metrics.CLASSES}
+    columns |= {f"baseline_{b}": estimates[f"baseline_{b}"] for b in metrics.BASELINES}
+    columns |= {name: values for name, values in estimates.items() if name.startswith("selectivity_")}
+    columns |= {name: estimates[name] for name in ("sink_mass", "pr", "pr_centred")}
+    columns["pr_ceiling"] = np.full(len(layer), metrics.gaussian_ceiling(n, d_head))
+    columns["n_sequences"] = np.full(len(layer), n)
+    for name in [c for c in columns if c in replicates]:
+        columns[f"{name}_low"], columns[f"{name}_high"] = bootstrap.interval(replicates[name])
+    return pd.DataFrame(columns)
+
+
+def prefix_matching(model, tokens):
+    """How strongly each head attends to what followed the current token last time, on repeated sequences.
+
+    model: as for measure_heads.  tokens: [n, T] from lib.batch.repeated_sequences.
+
+    The score (Olsson et al., In-context Learning and Induction Heads) is the mean
+    attention, 0..1, from each token of the second half to the token after its first
+    occurrence.  Those pairs of positions are TransformerLens' own detection pattern.
+
+    Returns (DataFrame with layer, head, prefix_matching and its interval,
+    {"prefix_matching": [replicates, heads]}).
+    """
+    bridge = as_bridge(model)
+    n, seq_len = tokens.shape
+    n_layers, n_heads = bridge.cfg.n_layers, bridge.cfg.n_heads
+    # No token comes twice in a half, so that the pattern is the same for all sequences.
+    query, key = get_induction_head_detection_pattern(tokens[:1]).nonzero(as_tuple=True)
+    scores = np.empty((n, n_layers * n_heads))
+    for part in micro_batches(tokens):
+
+        def reduce_pattern(pattern, hook, part=part):  # [batch, head, query, key]
+            at = slice(hook.layer() * n_heads, (hook.layer() + 1) * n_heads)
+            scores[part, at] = pattern[:, :, query, key].double().mean(dim=-1).numpy(force=True)
+
+        _run(bridge, tokens[part], n_layers, {"hook_pattern": reduce_pattern})
+    replicates = bootstrap.means(scores)
+    low, high = bootstrap.interval(replicates)
+    layer, head = np.indices((n_layers, n_heads)).reshape(2, -1)
+    table = pd.DataFrame(
+        {
+            "layer": layer,
+            "head": head,
+            "prefix_matching": scores.mean(axis=0),
+            "prefix_matching_low": low,
+            "prefix_matching_high": high,
         }
-    columns["pr"] = metrics.participation_ratio_from_moments(gram, total, n)
-    columns["pr_centred"] = metrics.participation_ratio_from_moments(gram, total, n, centred=True)
-    columns["pr_ceiling"] = np.full((n_layers, n_heads), metrics.gaussian_ceiling(n, gram.shape[-1]))
-    columns["n_sequences"] = np.full((n_layers, n_heads), n)
-    return pd.DataFrame({name: values.ravel() for name, values in columns.items()})
+    )
+    return table, {"prefix_matching": replicates}
 
 
-def _require_finite(pattern, z):
-    """pattern, z: [layer, batch, head, ...]; raises ValueError naming the first head, in order of layers, that is not finite."""
-    for layer in range(len(pattern)):
-        for what, values in (("attention", pattern[layer]), ("z", z[layer])):
-            finite = np.isfinite(values).all(axis=(0, 2))
-            if not finite.all():
-                raise ValueError(
-                    f"{what} of layer {layer} head {finite.argmin()} holds NaN or infinity: "
-                    "the weights or the dtype are at fault"
-                )
+def _require_finite(what, layer, values):
+    """values: [batch, head, ...]; raises ValueError naming the first head that is not finite."""
+    finite = np.isfinite(values).all(axis=(0, 2))
+    if not finite.all():
+        raise ValueError(
+            f"{what} of layer {layer} head {finite.argmin()} holds NaN or infinity: the weights or the dtype are at fault"
+        )

@@ -1,15 +1,17 @@
-"""The five findings: head tables in, numbers and a verdict out.
+"""The five findings: trajectories of heads in, numbers and a verdict out.
 
 Each rule stands here once, in words (what the decorator is given) and in code (the
-function under it).  A finding function takes
+function <finding>_rule, which the published figures of the paper are put through as
+well).  A finding function takes
 
-    heads: lib.heads.trajectory, one row a head and revision, of one model
-    at: the revision that is judged, in the light of those up to it
-    thresholds: lib.panel.Thresholds
+    heads: lib.counting.Trajectory of one model
+    at: index of the revision that is judged, in the light of those up to it
+    counting: lib.counting.Counting
     counterpart: the paper's model whose claim applies, or None
-    baseline: "paper" or "clean"
 
-and returns a Finding.  Functions are pure; nothing here reads a file.
+and returns a Judgement.  evaluate asks it under the paper's counting and again under
+every other assumption, and on every resample of the sequences.  Functions are pure;
+nothing here reads a file.
 """
 
 from collections.abc import Callable
@@ -18,38 +20,68 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from lib.metrics import CLASSES
-from lib.words import join, name_of, percent, plural, times, tokens_text
+from lib import bootstrap
+from lib.counting import PREFIX_MATCHING, SINK_MASS, Counting, by_layer, first_step, in_circuit, is_bos, members
+from lib.counting import thin as thin_of
+from lib.words import join, name_of, percent, plural, sure, times, tokens_text
 
 HOLDS, FAILS, UNDETERMINED = "holds", "fails", "undetermined"
 VERDICTS = (HOLDS, FAILS, UNDETERMINED)
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What one model shows for one finding at one revision.
+class Judgement:
+    """What a rule finds under one counting.
 
-    reason: one sentence.  statement: a few sentences of Markdown rendered from the
-    numbers.  numbers: plain Python values.  table: what a reader may want to check.
-    clean: the verdict and reason under the clean baseline, filled in by evaluate.
+    reason: one sentence.  gist: the same fact in a few words, whatever was counted.
+    numbers: plain Python values; None stands for "never" or "undefined".  write: a
+    function of the numbers' intervals that gives the statement (a few sentences of
+    Markdown) and the table of what a reader may want to check.
+    """
+
+    verdict: str
+    reason: str
+    gist: str
+    numbers: dict
+    write: Callable = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A judgement under the paper's counting, and how sure it is.
+
+    survival: {assumption: (verdict, gist)}, the first being the judgement itself.
+    sweeps: one row a threshold and counting, with the verdict.  intervals: {number:
+    (low, high)} over resamples, for single numbers and lists.  support: share of the
+    resamples with the same verdict, None if there are no resamples.
     """
 
     id: str
     verdict: str
     reason: str
+    gist: str
     statement: str
     numbers: dict
     table: pd.DataFrame = field(repr=False)
-    clean: tuple[str, str] | None = None
+    survival: dict = field(repr=False)
+    sweeps: pd.DataFrame = field(repr=False)
+    intervals: dict = field(repr=False)
+    support: float | None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A finding's title, the paper's claim, the rule of its verdict in words, and the rule in code."""
+    """A finding: title, the paper's claim, the rule of its verdict in words, and the function.
+
+    claims: {the paper's model: its part of the claim}.  sweeps: the thresholds that
+    decide it, as lib.panel.Thresholds calls them.
+    """
 
     id: str
     title: str
     claim: str
+    claims: dict[str, str]
+    sweeps: tuple[str, ...]
     words: dict[str, str]
     function: Callable
 
@@ -57,23 +89,107 @@ class Rule:
 FINDINGS: dict[str, Rule] = {}
 
 
-def finding(id, title, claim, **words):
-    """Register a function as the rule of a finding; words says when it holds, fails and is undetermined."""
+def finding(id, title, claim, claims, sweeps, **words):
+    """Register a function as a finding; words says when it holds, fails and is undetermined."""
 
     def register(function):
-        FINDINGS[id] = Rule(id, title, claim, words, function)
+        FINDINGS[id] = Rule(id, title, claim, claims, sweeps, words, function)
         return function
 
     return register
 
 
+# How sure ----------------------------------------------------------------------------
+
+SWEEP = (10, 15, 20, 30, 40, 50, 70, 100)
+SWEPT = {"classify": "first-token threshold", "induction_circuit": "induction threshold"}
+COUNTINGS = {
+    "as the paper counts": {},
+    "clean baseline": {"baseline": "clean"},
+    "by best class": {"by": "best_class"},
+    "with attention mass": {"by": "with_mass"},
+}
+
+
+def assumptions(id, thresholds):
+    """The countings a verdict is asked under: {words: Counting}, the paper's first."""
+    base = Counting(thresholds)
+    asked = {words: replace(base, **change) for words, change in COUNTINGS.items()}
+    asked["mass instead of ratios"] = replace(base, by="mass")
+    if id == "F5":
+        for rule in list(ELEVATIONS)[1:]:
+            asked[f"elevated: {ELEVATIONS[rule].title}"] = replace(base, elevation=rule)
+    return asked
+
+
+def explained(words, thresholds):
+    """What an assumption of assumptions() means, in a phrase."""
+    floor = percent(thresholds.mass_floor)
+    return {
+        "as the paper counts": f"paper's baseline; {times(thresholds.classify)} on the first token, "
+        f"{times(thresholds.induction_circuit)} for induction",
+        "clean baseline": "the same thresholds over positions that are no class's target",
+        "by best class": "a head counts only where the class is its highest",
+        "with attention mass": f"a head counts only with {floor} of its attention there, too",
+        "mass instead of ratios": f"no ratio: sink mass over {SINK_MASS:g}, prefix-matching score over {PREFIX_MATCHING:g}",
+    } .get(words) or next(e.text for e in ELEVATIONS.values() if words.endswith(e.title))  # fmt: skip
+
+
 def evaluate(id, heads, at, thresholds, counterpart=None):
-    """The finding under the paper's baseline, with the verdict under the clean one beside it."""
-    function = FINDINGS[id].function
-    paper, clean = (
-        function(heads, at, thresholds, counterpart=counterpart, baseline=baseline) for baseline in ("paper", "clean")
-    )
-    return replace(paper, clean=(clean.verdict, clean.reason))
+    """The finding at a revision, asked under every assumption.
+
+    heads: Trajectory over the whole training.  at: a revision's name.
+    """
+    rule, at = FINDINGS[id], heads.step(at)
+    ask = lambda heads, counting: rule.function(heads, at, counting, counterpart)  # noqa: E731
+    survival = {words: ask(heads, counting) for words, counting in assumptions(id, thresholds).items()}
+    judged = next(iter(survival.values()))
+    draws = [ask(heads.draw(i), Counting(thresholds)) for i in range(heads.n_replicates)]
+    intervals = _intervals(judged.numbers, [d.numbers for d in draws]) if draws else {}
+    statement, table = judged.write(intervals)
+    return Finding(
+        id, judged.verdict, judged.reason, judged.gist, statement, judged.numbers, table,
+        {words: (j.verdict, j.gist) for words, j in survival.items()},
+        sweep(id, heads, at, thresholds, counterpart), intervals,
+        float(np.mean([d.verdict == judged.verdict for d in draws])) if draws else None,
+    )  # fmt: skip
+
+
+def sweep(id, heads, at, thresholds, counterpart=None):
+    """The verdict at every threshold from 10x to 100x under every ratio-based counting: one row each.
+
+    Columns swept (a field of lib.panel.Thresholds), counting, threshold, verdict.
+    """
+    rule = FINDINGS[id]
+    rows = [
+        (swept, words, value, rule.function(heads, at, counting.at(swept, value), counterpart).verdict)
+        for swept in rule.sweeps
+        for words, counting in assumptions(id, thresholds).items()
+        if words in COUNTINGS
+        for value in SWEEP
+    ]
+    return pd.DataFrame(rows, columns=["swept", "counting", "threshold", "verdict"])
+
+
+def _intervals(numbers, draws):
+    """Percentile intervals of numbers and lists of numbers, None counting as beyond all numbers."""
+    tail = (1 - bootstrap.LEVEL) / 2
+    intervals = {}
+    for name, value in numbers.items():
+        values = value if isinstance(value, list) else [value]
+        if not values or not all(v is None or isinstance(v, (int, float)) for v in values):
+            continue
+        drawn = [d[name] if isinstance(value, list) else [d[name]] for d in draws]
+        if len({len(d) for d in drawn}) != 1:
+            continue
+        table = np.array([[np.inf if v is None else v for v in d] for d in drawn], dtype=float)
+        # An observed value, not one between two: counts stay counts, and never stays never.
+        low, high = np.quantile(table, [tail, 1 - tail], axis=0, method="inverted_cdf")
+        plain = [
+            [None if np.isinf(v) else type_of(v) for v in bound] for bound, type_of in ((low, float), (high, float))
+        ]
+        intervals[name] = tuple(plain) if isinstance(value, list) else (plain[0][0], plain[1][0])
+    return intervals
 
 
 def panel_verdict(findings):
@@ -91,143 +207,101 @@ def panel_verdict(findings):
     return verdict, f"It {join(counts)}."
 
 
-# Counting ------------------------------------------------------------------------
-
-
-def selectivity_of(heads, cls, baseline="paper"):
-    """The selectivity column of a class under a baseline."""
-    return heads[f"selectivity_{cls}" if baseline == "paper" else f"selectivity_clean_{cls}"]
-
-
-def is_bos(heads, thresholds, baseline="paper"):
-    """BOS heads as the paper's tables count them: any head with first-token >= 30x."""
-    return selectivity_of(heads, "first_token", baseline) >= thresholds.classify
-
-
-def best_class(heads, thresholds, baseline="paper"):
-    """Class of each head as the paper's text defines it: highest selectivity if >= 30x, else unclassified."""
-    values = np.stack([selectivity_of(heads, c, baseline) for c in CLASSES], axis=1)
-    names = np.array(CLASSES, dtype=object)[values.argmax(axis=1)]
-    return pd.Series(np.where(values.max(axis=1) >= thresholds.classify, names, "unclassified"), index=heads.index)
-
-
-def in_circuit(heads, threshold, baseline="paper", cls="induction"):
-    """Heads past the circuit threshold of a class, whatever their best class is."""
-    return selectivity_of(heads, cls, baseline) >= threshold
-
-
-def head_set(rows):
-    """{(layer, head)} of some rows."""
-    return {(int(layer), int(head)) for layer, head in zip(rows["layer"], rows["head"])}
-
-
-def by_revision(heads, mask):
-    """Count of heads that satisfy a mask at each revision: Series over step."""
-    return mask.groupby(heads["step"]).sum().astype(int)
-
-
-def bos_curve(heads, thresholds):
-    """BOS fraction at every revision, counted three ways: one row a revision.
-
-    Columns revision, tokens, heads, and as fractions of all heads: paper, clean
-    (any head >= 30x under that baseline), best_class and mass (>= 30x under the
-    paper's baseline and at least the mass floor).
-    """
-    paper = is_bos(heads, thresholds)
-    masks = {
-        "paper": paper,
-        "clean": is_bos(heads, thresholds, "clean"),
-        "best_class": best_class(heads, thresholds) == "first_token",
-        "mass": paper & (heads["attention_first_token"] >= thresholds.mass_floor),
-    }
-    steps = heads.groupby("step")
-    curve = steps[["revision", "tokens"]].first().assign(heads=steps.size())
-    return curve.assign(**{k: m.groupby(heads["step"]).mean() for k, m in masks.items()}).reset_index(drop=True)
-
-
-def split(heads, at):
-    """(history up to and including `at`, rows at `at`, rows at the last revision)."""
-    step = heads.loc[heads["revision"] == at, "step"]
-    if step.empty:
-        raise ValueError(f"no revision {at!r} among {', '.join(heads['revision'].unique())}")
-    step = step.iloc[0]
-    return heads[heads["step"] <= step], heads[heads["step"] == step], heads[heads["step"] == heads["step"].max()]
-
-
 # F1 ------------------------------------------------------------------------------
 
 FLOOR_LAYERS = (0, 1)
+
+
+def floor_rule(counts):
+    """F1's verdict from BOS heads by revision and layer, [step, layer]: (verdict, gist)."""
+    counts = np.asarray(counts)
+    floor, deeper = counts[:, : len(FLOOR_LAYERS)].max(), counts[:, len(FLOOR_LAYERS) :].sum(axis=1).max(initial=0)
+    verdict = FAILS if floor else HOLDS if deeper else UNDETERMINED
+    return verdict, f"at most {floor} in one of layers 0 and 1, at most {deeper} deeper"
 
 
 @finding(
     "F1",
     "The zero-BOS floor",
     "Layers 0 and 1 hold no BOS-attractor head at any of 10 revisions of any of 3 models.",
+    claims={m: "no BOS head in layers 0 and 1, at any of 10 revisions" for m in ("pythia-1b", "olmo-1b-0724", "olmoe-1b-7b-0924")},
+    sweeps=("classify",),
     holds="no head of layers 0 and 1 is a BOS head (first-token selectivity of 30x or more) at any revision up to "
     "this one, while at least one deeper head has been",
     fails="a head of layer 0 or 1 is a BOS head at some revision up to this one",
     undetermined="no head of any layer has been a BOS head so far: a floor says nothing before there is a house on it",
-)
-def zero_bos_floor(heads, at, thresholds, *, counterpart=None, baseline="paper"):
+)  # fmt: skip
+def zero_bos_floor(heads, at, counting, counterpart=None):
     """F1: BOS heads a layer, and whether layers 0 and 1 stay without."""
-    history, now, _ = split(heads, at)
-    floor = history["layer"].isin(FLOOR_LAYERS)
-    bos = is_bos(history, thresholds, baseline)
-    first = selectivity_of(history, "first_token", baseline)
-    highest = history.loc[first[floor].idxmax()]
-    highest_value = first[highest.name]
+    history = heads.upto(at)
+    floor = np.isin(heads.layer, FLOOR_LAYERS)
+    bos = is_bos(history, counting)
+    counts = by_layer(heads, bos)
+    verdict, gist = floor_rule(counts)
+    first = history["selectivity_first_token" if counting.baseline == "paper" else "selectivity_clean_first_token"]
+    step, head = np.unravel_index(np.where(floor, first, -np.inf).argmax(), first.shape)
     highest_text = (
-        f"{name_of(highest['layer'], highest['head'])} with {times(highest_value)} "
-        f"({percent(highest.attention_first_token)} of its attention) at {highest.revision}"
+        f"{name_of(heads.layer[head], heads.head[head])} with {times(first[step, head])} "
+        f"({percent(heads['attention_first_token'][step, head])} of its attention) at {heads.names[step]}"
     )
-    n_revisions = history["step"].nunique()
-    if (bos & floor).any():
-        verdict = FAILS
-        n = len(head_set(history[bos & floor]))
-        reason = f"In layers 0 and 1, {plural(n, 'head')} passed 30x at some revision up to here, the highest {highest_text}."
-    elif bos.any():
-        verdict = HOLDS
-        reason = f"No head of layers 0 and 1 reached 30x at {plural(n_revisions, 'revision')} up to here (highest: {highest_text}), while deeper layers held BOS heads."
+    past = times(counting.thresholds.classify)
+    if verdict == FAILS:
+        n = int((bos & floor).any(axis=0).sum())
+        reason = f"In layers 0 and 1, {plural(n, 'head')} passed {past} at some revision up to here, the highest {highest_text}."
+    elif verdict == HOLDS:
+        reason = f"No head of layers 0 and 1 reached {past} at {plural(at + 1, 'revision')} up to here (highest: {highest_text}), while deeper layers held BOS heads."
     else:
-        verdict = UNDETERMINED
         reason = f"No layer has held a BOS head so far, so that layers 0 and 1 are empty says nothing (highest there: {highest_text})."
-
-    mask, clean = is_bos(now, thresholds), is_bos(now, thresholds, "clean")
-    best = best_class(now, thresholds) == "first_token"
-    thin = mask & (now["attention_first_token"] < thresholds.mass_floor)
-    by_layer = now.groupby("layer")
-    table = pd.DataFrame(
-        {
-            "heads": by_layer.size(),
-            "BOS heads (paper baseline)": mask.groupby(now["layer"]).sum(),
-            "BOS heads (clean baseline)": clean.groupby(now["layer"]).sum(),
-            "by best class": best.groupby(now["layer"]).sum(),
-            f"past 30x with under {percent(thresholds.mass_floor)} of the attention": thin.groupby(now["layer"]).sum(),
-            "highest selectivity": by_layer["selectivity_first_token"].max().map(times),
-            "highest attention": by_layer["attention_first_token"].max().map(percent),
-        }
-    ).reset_index()
-    where = [f"layer {layer} holds {n}" for layer, n in mask.groupby(now["layer"]).sum().items() if n]
-    statement = (
-        f"At this checkpoint {plural(int(mask.sum()), 'head')} of {len(now)} "
-        f"{'is a BOS head' if mask.sum() == 1 else 'are BOS heads'}"
-        + (f" ({join(where)})" if where else "")
-        + f". Under the clean baseline the count is {int(clean.sum())}, by best class {int(best.sum())}."
-    )
-    if thin.any():
-        names = join(name_of(*h) for h in sorted(head_set(now[thin])))
-        statement += (
-            f" With under {percent(thresholds.mass_floor)} of its attention on the first token, a ratio past 30x "
-            f"says more about a tiny baseline than about a sink: so it is with {names}."
-        )
     numbers = {
-        "bos_heads": int(is_bos(now, thresholds, baseline).sum()),
-        "bos_heads_by_layer": [int(n) for n in is_bos(now, thresholds, baseline).groupby(now["layer"]).sum()],
-        "floor_bos_heads_so_far": len(head_set(history[bos & floor])),
-        "highest_floor_selectivity": float(highest_value),
-        "thin_bos_heads": int(thin.sum()),
+        "bos_heads": int(bos[at].sum()),
+        "bos_heads_by_layer": counts[at].tolist(),
+        "floor_bos_heads_so_far": int((bos & floor).any(axis=0).sum()),
+        "highest_floor_selectivity": float(first[step, head]),
     }
-    return Finding("F1", verdict, reason, statement, numbers, table)
+
+    def write(intervals):
+        thresholds = counting.thresholds
+        here = heads.upto(at)
+        mask = is_bos(here, counting)[at]
+        clean = is_bos(here, replace(counting, baseline="clean"))[at]
+        of_best = is_bos(here, replace(counting, by="best_class"))[at]
+        by_mass = is_bos(here, replace(counting, by="mass"))[at]
+        thin = thin_of(here, "first_token", thresholds.classify, counting)[at]
+        first, attention = here["selectivity_first_token"][at], here["attention_first_token"][at]
+        layers = np.arange(heads.layer.max() + 1)
+        bounds = intervals.get("bos_heads_by_layer")
+        table = pd.DataFrame(
+            {
+                "layer": layers,
+                "heads": by_layer(heads, np.ones(len(heads.layer))),
+                "BOS heads (paper baseline)": [
+                    sure(int(n), None if bounds is None else (bounds[0][i], bounds[1][i]))
+                    for i, n in enumerate(by_layer(heads, mask))
+                ],
+                "BOS heads (clean baseline)": by_layer(heads, clean),
+                "by best class": by_layer(heads, of_best),
+                f"sink mass over {SINK_MASS:g}": by_layer(heads, by_mass),
+                f"past {past} with under {percent(thresholds.mass_floor)} of the attention": by_layer(heads, thin),
+                "highest selectivity": [times(first[heads.layer == n].max()) for n in layers],
+                "highest attention": [percent(attention[heads.layer == n].max()) for n in layers],
+            }
+        )
+        where = [f"layer {layer} holds {n}" for layer, n in enumerate(by_layer(heads, mask)) if n]
+        statement = (
+            f"At this checkpoint {plural(int(mask.sum()), 'head')} of {len(mask)} "
+            f"{'is a BOS head' if mask.sum() == 1 else 'are BOS heads'}{sure('', intervals.get('bos_heads'))}"
+            + (f"; {join(where)}" if where else "")
+            + f". Under the clean baseline the count is {int(clean.sum())}, by best class {int(of_best.sum())}, "
+            f"by sink mass {int(by_mass.sum())}."
+        )
+        if thin.any():
+            statement += (
+                f" With under {percent(thresholds.mass_floor)} of its attention on the first token, a ratio past {past} "
+                f"says more about a tiny baseline than about a sink: so it is with {join(heads.labels(thin))}."
+            )
+        return statement, table
+
+    return Judgement(verdict, reason, gist, numbers, write)
 
 
 # F2 ------------------------------------------------------------------------------
@@ -258,73 +332,120 @@ def shape_of(fractions):
     return shape, largest + 1, float(steps[largest])
 
 
+def shape_rule(fractions, claimed, is_last):
+    """F2's verdict from BOS fractions [step] up to now: (verdict, gist)."""
+    shape, end, size = shape_of(fractions)
+    growing = end == len(fractions) - 1 and not is_last
+    gist = f"{shape}, from {percent(fractions[0])} to {percent(fractions[-1])}, largest step {100 * size:.1f} points"
+    verdict = UNDETERMINED if shape == "flat" or growing or claimed is None else HOLDS if shape == claimed else FAILS
+    return verdict, gist
+
+
 @finding(
     "F2",
     "Three shapes of sink growth",
     "The fraction of BOS-attractor heads grows in three shapes: Pythia ramps from 0 to 57.8 %; OLMo jumps from 7.4 % "
     "to 70.3 % between 117B and 264B tokens and ends at 80.9 %; OLMoE ramps from 3.5 % (20B) to 75.8 % (5117B).",
+    claims={
+        "pythia-1b": "ramp from 0 to 57.8 %",
+        "olmo-1b-0724": "jump from 7.4 % (117B tokens) to 70.3 % (264B), 80.9 % at the end",
+        "olmoe-1b-7b-0924": "ramp from 3.5 % (20B) to 75.8 % (5117B)",
+    },
+    sweeps=("classify",),
     holds="the curve up to this revision has the shape that the paper gives to the model's counterpart: a jump if one "
     "step between neighbouring revisions makes at least half of the whole rise, a ramp if none does",
     fails="the curve has the other shape",
     undetermined="the fraction has never reached 10 %; or its largest step is the newest and training goes on, so that "
     "nobody can know what follows; or the paper makes no claim about such a model",
 )
-def sink_shapes(heads, at, thresholds, *, counterpart=None, baseline="paper"):
+def sink_shapes(heads, at, counting, counterpart=None):
     """F2: BOS fraction over training, its largest step and its shape."""
-    history, _, final = split(heads, at)
-    curve = bos_curve(history, thresholds)
-    fractions = curve[baseline].to_numpy()
-    shape, end, size = shape_of(fractions)
+    history = heads.upto(at)
+    fractions = is_bos(history, counting).mean(axis=-1)
     claimed = CLAIMED_SHAPE.get(counterpart)
-    is_last = at == final["revision"].iloc[0]
-    step_text = (
-        f"from {percent(fractions[end - 1])} to {percent(fractions[end])} between {curve.revision[end - 1]} "
-        f"and {curve.revision[end]}"
-        if end
-        else "none yet"
-    )
+    is_last = at == len(heads.names) - 1
+    verdict, gist = shape_rule(fractions, claimed, is_last)
+    shape, end, size = shape_of(fractions)
+    rise = fractions.max() - fractions[0]
+
+    def step_text():
+        if not end:
+            return "none yet"
+        return (
+            f"from {percent(fractions[end - 1])} to {percent(fractions[end])} between {heads.names[end - 1]} "
+            f"and {heads.names[end]}"
+        )
+
     if shape == "flat":
-        verdict = UNDETERMINED
         reason = f"The fraction has not reached 10 % (highest: {percent(fractions.max())}), too little to have a shape."
-    elif end == len(curve) - 1 and not is_last:
-        verdict = UNDETERMINED
-        reason = f"The largest step is the newest one ({step_text}): whether the rise goes on is not known here."
+    elif end == at and not is_last:
+        reason = f"The largest step is the newest one ({step_text()}): whether the rise goes on is not known here."
     elif claimed is None:
-        verdict = UNDETERMINED
-        reason = f"The curve is a {shape} (largest step {step_text}); the paper makes no claim about such a model."
+        reason = f"The curve is a {shape} (largest step {step_text()}); the paper makes no claim about such a model."
     else:
-        verdict = HOLDS if shape == claimed else FAILS
-        rise = fractions.max() - fractions[0]
         reason = (
-            f"The paper says {claimed}; here the largest step ({step_text}) makes "
+            f"The paper says {claimed}; here the largest step ({step_text()}) makes "
             f"{percent(size / rise) if rise > 0 else 'none'} of the rise: a {shape}."
         )
-    table = pd.DataFrame(
-        {
-            "revision": curve.revision,
-            "tokens": curve.tokens.map(tokens_text),
-            "BOS heads, paper": curve.paper.map(percent),
-            "BOS heads, clean": curve.clean.map(percent),
-            "by best class": curve.best_class.map(percent),
-            f"past 30x with {percent(thresholds.mass_floor)} of the attention or more": curve.mass.map(percent),
-        }
-    )
-    statement = (
-        f"Up to here the fraction of BOS heads has gone from {percent(fractions[0])} to {percent(fractions[-1])}"
-        f"{'' if fractions[-1] == fractions.max() else f', with a peak of {percent(fractions.max())}'}. "
-        + (f"The largest step between neighbouring revisions is {step_text}. " if size > 0 else "It has not risen. ")
-        + f"Counted with the clean baseline it stands at {percent(curve.clean.iloc[-1])}, "
-        f"by best class at {percent(curve.best_class.iloc[-1])}."
-    )
     numbers = {
         "shape": shape,
         "claimed_shape": claimed,
         "fraction": float(fractions[-1]),
         "peak": float(fractions.max()),
         "largest_step": size,
-        "largest_step_to": str(curve.revision[end]),
+        "largest_step_to": heads.names[end],
+        "fractions": fractions.tolist(),
     }
-    return Finding("F2", verdict, reason, statement, numbers, table)
+
+    def write(intervals):
+        curve = bos_curves(history, counting)
+        bounds = intervals.get("fractions")
+        table = pd.DataFrame(
+            {
+                "revision": heads.names[: at + 1],
+                "tokens": [tokens_text(t) for t in history.tokens],
+                "BOS heads, paper": [
+                    sure(percent(v), None if bounds is None else (bounds[0][i], bounds[1][i]), percent)
+                    for i, v in enumerate(fractions)
+                ],
+                "clean baseline": [percent(v) for v in curve["clean"]],
+                "by best class": [percent(v) for v in curve["best_class"]],
+                f"with {percent(counting.thresholds.mass_floor)} of the attention": [
+                    percent(v) for v in curve["with_mass"]
+                ],
+                f"sink mass over {SINK_MASS:g}": [percent(v) for v in curve["mass"]],
+            }
+        )
+        statement = (
+            f"Up to here the fraction of BOS heads has gone from {percent(fractions[0])} to {percent(fractions[-1])}"
+            f"{sure('', intervals.get('fraction'), percent)}"
+            f"{'' if fractions[-1] == fractions.max() else f', with a peak of {percent(fractions.max())}'}. "
+            + (
+                f"The largest step between neighbouring revisions is {step_text()}. "
+                if size > 0
+                else "It has not risen. "
+            )
+            + f"Counted with the clean baseline it stands at {percent(curve['clean'].iloc[-1])}, "
+            f"by best class at {percent(curve['best_class'].iloc[-1])}, by sink mass at {percent(curve['mass'].iloc[-1])}."
+        )
+        return statement, table
+
+    return Judgement(verdict, reason, gist, numbers, write)
+
+
+def bos_curves(heads, counting):
+    """BOS fraction at every revision, counted in five ways: one row a revision.
+
+    Columns revision, tokens and, as fractions of all heads: paper, clean, best_class,
+    with_mass (at least the mass floor as well), mass (sink mass).
+    """
+    ways = {
+        "paper": counting,
+        "clean": replace(counting, baseline="clean"),
+        **{by: replace(counting, by=by) for by in ("best_class", "with_mass", "mass")},
+    }
+    curves = {name: is_bos(heads, way).mean(axis=-1) for name, way in ways.items()}
+    return pd.DataFrame({"revision": heads.names, "tokens": heads.tokens, **curves})
 
 
 # F3 ------------------------------------------------------------------------------
@@ -333,29 +454,46 @@ INDUCTION_HEADS = 3
 SINK_FRACTION = 0.50
 
 
-def milestones(heads, thresholds, baseline="paper"):
-    """First revision at which each milestone of the paper is met: one row a milestone.
+def order_rule(induction, bos, tokens):
+    """F3's verdict from induction heads and BOS fractions by revision: (verdict, gist, steps, gap).
 
-    Columns key, milestone, step, revision, tokens; the last three are missing where
-    it is not met.
+    induction: counts [step].  bos: fractions [step].  tokens [step].  steps: first
+    step with the induction circuit, and with half of all heads BOS (None if never).
+    gap: tokens of the second over tokens of the first, None if undefined.
     """
-    induction = by_revision(heads, in_circuit(heads, thresholds.induction_circuit, baseline))
-    bos = is_bos(heads, thresholds, baseline).groupby(heads["step"]).mean()
-    previous = by_revision(heads, in_circuit(heads, thresholds.classify, baseline, "previous_token"))
-    to_self = by_revision(heads, in_circuit(heads, thresholds.classify, baseline, "self"))
-    met = {f"induction_{n}": (f"induction circuit of {n} heads or more", induction >= n) for n in (INDUCTION_HEADS, 5)}
-    met |= {
-        f"bos_{p}": (f"BOS heads at {p} % or more", bos >= p / 100) for p in (10, 30, round(100 * SINK_FRACTION), 70)
-    }
-    met["previous_token_30"] = ("30 previous-token heads or more", previous >= 30)
-    met["self_30"] = ("30 self heads or more", to_self >= 30)
-    revisions = heads.groupby("step")[["revision", "tokens"]].first()
-    rows = []
-    for key, (text, reached) in met.items():
-        step = reached.idxmax() if reached.any() else None
-        at = {"revision": None, "tokens": None} if step is None else revisions.loc[step].to_dict()
-        rows.append({"key": key, "milestone": text, "step": step, **at})
-    return pd.DataFrame(rows).astype({"step": "Int64", "tokens": "Int64"})
+    first = lambda mask: int(mask.argmax()) if mask.any() else None  # noqa: E731
+    at_induction, at_sink = first(np.asarray(induction) >= INDUCTION_HEADS), first(np.asarray(bos) >= SINK_FRACTION)
+    gap = None
+    if at_induction is not None and at_sink is not None and tokens[at_induction]:
+        gap = float(tokens[at_sink] / tokens[at_induction])
+    if at_sink is None:
+        verdict = UNDETERMINED
+    elif at_induction is None or at_sink < at_induction:
+        verdict = FAILS
+    else:
+        verdict = HOLDS if at_induction < at_sink else UNDETERMINED
+    when = lambda step: "never" if step is None else f"at {tokens_text(tokens[step])}"  # noqa: E731
+    gist = f"induction {when(at_induction)}, half BOS {when(at_sink)}" + (f" ({times(gap)})" if gap else "")
+    return verdict, gist, (at_induction, at_sink), gap
+
+
+MILESTONES = {
+    **{f"induction_{n}": f"induction circuit of {n} heads or more" for n in (INDUCTION_HEADS, 5)},
+    **{f"bos_{p}": f"BOS heads at {p} % or more" for p in (10, 30, round(100 * SINK_FRACTION), 70)},
+    "previous_token_30": "30 previous-token heads or more",
+    "self_30": "30 self heads or more",
+}
+
+
+def milestone_steps(heads, counting):
+    """First step at which each milestone of the paper is met: {key: step, None if never}."""
+    induction = in_circuit(heads, counting).sum(axis=-1)
+    bos = is_bos(heads, counting).mean(axis=-1)
+    reached = {f"induction_{n}": induction >= n for n in (INDUCTION_HEADS, 5)}
+    reached |= {f"bos_{p}": bos >= p / 100 for p in (10, 30, round(100 * SINK_FRACTION), 70)}
+    for cls in ("previous_token", "self"):
+        reached[f"{cls}_30"] = members(heads, cls, counting.thresholds.classify, counting).sum(axis=-1) >= 30
+    return {key: int(mask.argmax()) if mask.any() else None for key, mask in reached.items()}
 
 
 @finding(
@@ -363,74 +501,86 @@ def milestones(heads, thresholds, baseline="paper"):
     "Induction comes first",
     "Induction circuits form before attention sinks: at 23B tokens against 264B for half of the heads in OLMo (11.5x), "
     "20B against 419B in OLMoE (21x), about 6B against 300B in Pythia.",
+    claims={
+        "pythia-1b": "induction at about 6B tokens, half of the heads BOS at 300B",
+        "olmo-1b-0724": "induction at 23B tokens, half BOS at 264B (11.5x)",
+        "olmoe-1b-7b-0924": "induction at 20B tokens, half BOS at 419B (21x)",
+    },
+    sweeps=("classify", "induction_circuit"),
     holds="the induction circuit has 3 heads or more at an earlier revision than the one at which BOS heads make half "
     "of all heads",
     fails="BOS heads make half of all heads at an earlier revision",
     undetermined="only the induction circuit has been reached, or neither, or both at the same revision",
 )
-def induction_first(heads, at, thresholds, *, counterpart=None, baseline="paper"):
+def induction_first(heads, at, counting, counterpart=None):
     """F3: which milestones are met up to this revision, and the gap in tokens."""
-    history, now, _ = split(heads, at)
-    met = milestones(history, thresholds, baseline).set_index("key")
-    induction, sink = met.loc[f"induction_{INDUCTION_HEADS}"], met.loc[f"bos_{round(100 * SINK_FRACTION)}"]
-    has_induction, has_sink = not pd.isna(induction.step), not pd.isna(sink.step)
-    now_tokens = int(now["tokens"].iloc[0])
-    gap = None
-    if has_induction and has_sink and induction.tokens:
-        gap = float(sink.tokens / induction.tokens)
-    open_gap = float(now_tokens / induction.tokens) if has_induction and not has_sink and induction.tokens else None
-    censored = has_induction and induction.step == 0
-    at_least = "at least " if censored else ""
-    if has_induction and has_sink:
-        where = f"induction at {induction.revision}, half of the heads BOS at {sink.revision}"
-        if induction.step < sink.step:
-            verdict = HOLDS
+    history = heads.upto(at)
+    names, tokens = heads.names, heads.tokens
+    steps = milestone_steps(history, counting)
+    circuit, bos = in_circuit(history, counting).sum(axis=-1), is_bos(history, counting).mean(axis=-1)
+    verdict, gist, (induction, sink), gap = order_rule(circuit, bos, tokens)
+    open_gap = None
+    if induction is not None and sink is None and tokens[induction]:
+        open_gap = float(tokens[at] / tokens[induction])
+    censored = induction == 0
+    if induction is not None and sink is not None:
+        where = f"induction at {names[induction]}, half of the heads BOS at {names[sink]}"
+        if verdict == HOLDS:
+            at_least = "at least " if censored else ""
             reason = f"Induction came first ({where})" + (f", {at_least}{times(gap)} fewer tokens." if gap else ".")
-        elif induction.step > sink.step:
-            verdict, reason = FAILS, f"The sinks came first ({where})."
+        elif verdict == FAILS:
+            reason = f"The sinks came first ({where})."
         else:
-            verdict, reason = UNDETERMINED, f"Both are first seen at {sink.revision}: the panel cannot order them."
-    elif has_sink:
-        verdict = FAILS
-        reason = f"Half of the heads were BOS heads at {sink.revision}, and no induction circuit of 3 heads has formed."
-    elif has_induction:
-        verdict = UNDETERMINED
-        reason = (
-            f"The induction circuit stood at {induction.revision}; BOS heads have not reached half of all heads"
-            + (f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap and open_gap > 1 else ".")
+            reason = f"Both are first seen at {names[sink]}: the panel cannot order them."
+    elif sink is not None:
+        reason = f"Half of the heads were BOS heads at {names[sink]}, and no induction circuit of 3 heads has formed."
+    elif induction is not None:
+        reason = f"The induction circuit stood at {names[induction]}; BOS heads have not reached half of all heads" + (
+            f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap and open_gap > 1 else "."
         )
     else:
-        verdict, reason = UNDETERMINED, "Neither an induction circuit of 3 heads nor 50 % of BOS heads has been seen."
-    n_heads = len(now)
-    table = pd.DataFrame(
-        {
-            "milestone": met.milestone,
-            "first revision": met.revision.fillna("not reached"),
-            "tokens": [tokens_text(t) if not pd.isna(t) else "–" for t in met.tokens],
-            "after induction": [
-                f"{t / induction.tokens:.3g}x" if has_induction and induction.tokens and not pd.isna(t) else "–"
-                for t in met.tokens
-            ],
-        }
-    ).reset_index(drop=True)
-    n_circuit = int(in_circuit(now, thresholds.induction_circuit, baseline).sum())
-    fraction = float(is_bos(now, thresholds, baseline).mean())
-    reached = int(met.step.notna().sum())
-    statement = (
-        f"Milestones reached up to here: {reached} of {len(met)}. At this checkpoint the induction circuit has "
-        f"{plural(n_circuit, 'head')} and {percent(fraction)} of the {n_heads} heads are BOS heads."
-    )
-    if n_heads < 30:
-        statement += f" (The two milestones of 30 heads cannot be met by a model of {n_heads} heads.)"
+        reason = "Neither an induction circuit of 3 heads nor 50 % of BOS heads has been seen."
     numbers = {
-        "milestones": {k: None if pd.isna(r) else str(r) for k, r in met.revision.items()},
+        "milestones": {k: None if s is None else names[s] for k, s in steps.items()},
+        "milestone_steps": list(steps.values()),
         "gap": gap,
         "open_gap": open_gap,
         "left_censored": bool(censored),
-        "induction_heads": n_circuit,
-        "bos_fraction": fraction,
+        "induction_heads": int(circuit[at]),
+        "bos_fraction": float(bos[at]),
     }
-    return Finding("F3", verdict, reason, statement, numbers, table)
+
+    def write(intervals):
+        bounds = intervals.get("milestone_steps")
+        name = lambda step: "not reached" if step is None else names[int(step)]  # noqa: E731
+        rows = []
+        for i, (key, step) in enumerate(steps.items()):
+            related = induction is not None and tokens[induction] and step is not None
+            rows.append(
+                {
+                    "milestone": MILESTONES[key],
+                    "first revision": sure(name(step), None if bounds is None else (bounds[0][i], bounds[1][i]), name),
+                    "tokens": "–" if step is None else tokens_text(tokens[step]),
+                    "after induction": f"{tokens[step] / tokens[induction]:.3g}x" if related else "–",
+                }
+            )
+        reached = sum(step is not None for step in steps.values())
+        statement = (
+            f"Milestones reached up to here: {reached} of {len(steps)}. At this checkpoint the induction circuit has "
+            f"{plural(int(circuit[at]), 'head')}{sure('', intervals.get('induction_heads'))} and {percent(bos[at])} "
+            f"of the {len(heads.layer)} heads are BOS heads{sure('', intervals.get('bos_fraction'), percent)}."
+        )
+        thin = thin_of(history, "induction", counting.thresholds.induction_circuit, counting)[at]
+        if thin.any():
+            statement += (
+                f" {join(heads.labels(thin))} pass {times(counting.thresholds.induction_circuit)} with under "
+                f"{percent(counting.thresholds.mass_floor)} of the attention on the target."
+            )
+        if len(heads.layer) < 30:
+            statement += f" (The two milestones of 30 heads cannot be met by a model of {len(heads.layer)} heads.)"
+        return statement, pd.DataFrame(rows)
+
+    return Judgement(verdict, reason, gist, numbers, write)
 
 
 # F4 ------------------------------------------------------------------------------
@@ -439,22 +589,50 @@ RECALL = 2 / 3
 EARLY = 0.02
 
 
-def circuit_recall(heads, threshold, baseline="paper"):
+def recall_rule(shared, n_final, training):
+    """F4's verdict from heads of the final circuit found by revision: (verdict, gist, step that reached it).
+
+    shared: counts [step] up to now.  n_final: size of the final circuit.  training:
+    share of all tokens [step].
+    """
+    shared, training = np.asarray(shared), np.asarray(training)
+    if n_final < INDUCTION_HEADS:
+        return UNDETERMINED, f"a final circuit of {plural(n_final, 'head')}", None
+    reached = shared >= RECALL * n_final - 1e-9
+    if reached.any():
+        step = int(reached.argmax())
+        verdict = HOLDS if training[step] <= EARLY else FAILS
+        return verdict, f"{shared[step]} of {n_final} after {percent(training[step])} of training", step
+    verdict = FAILS if training[len(shared) - 1] > EARLY else UNDETERMINED
+    return (
+        verdict,
+        f"at most {shared.max()} of {n_final} after {percent(training[len(shared) - 1])} of training",
+        None,
+    )
+
+
+def circuit_recall(heads, counting, threshold=None):
     """Recall and precision of the induction circuit against the last revision's, one row a revision.
 
-    Columns revision, tokens, training (share of the panel's last tokens), circuit
-    (heads past the threshold), shared (also in the last circuit), recall, precision
-    (missing where the circuit is empty).
+    threshold: of the circuit found on the way; the final one is always defined by the
+    counting.  Columns revision, tokens, training (share of the panel's last tokens),
+    circuit (heads found), shared (also in the last circuit), recall, precision (missing
+    where undefined).
     """
-    circuits = {step: head_set(rows[in_circuit(rows, threshold, baseline)]) for step, rows in heads.groupby("step")}
-    final = circuits[max(circuits)]
-    out = heads.groupby("step")[["revision", "tokens"]].first()
-    out["training"] = out.tokens / out.tokens.max()
-    out["circuit"] = [len(circuits[s]) for s in out.index]
-    out["shared"] = [len(circuits[s] & final) for s in out.index]
-    out["recall"] = out.shared / len(final) if final else np.nan
-    out["precision"] = out.shared / out.circuit.where(out.circuit > 0)
-    return out
+    final = in_circuit(heads, counting)[-1]
+    found = in_circuit(heads, counting if threshold is None else counting.at("induction_circuit", threshold))
+    shared, n = (found & final).sum(axis=-1), found.sum(axis=-1)
+    return pd.DataFrame(
+        {
+            "revision": heads.names,
+            "tokens": heads.tokens,
+            "training": heads.tokens / heads.tokens.max(),
+            "circuit": n,
+            "shared": shared,
+            "recall": shared / final.sum() if final.any() else np.nan,
+            "precision": shared / np.where(n > 0, n, np.nan),
+        }
+    )
 
 
 @finding(
@@ -462,102 +640,172 @@ def circuit_recall(heads, threshold, baseline="paper"):
     "The circuit is found early",
     "Two thirds of the final induction circuit is found within 0.3 to 2 % of training: OLMo at 10B tokens, OLMoE at "
     "41B, Pythia at 6B.",
+    claims={
+        "pythia-1b": "two thirds at 6B tokens, about 2 % of training",
+        "olmo-1b-0724": "two thirds at 10B tokens, about 0.3 % of training",
+        "olmoe-1b-7b-0924": "two thirds at 41B tokens, about 0.8 % of training",
+    },
+    sweeps=("induction_circuit",),
     holds="recall of the final induction circuit (the heads past 50x at the last revision) reaches two thirds at a "
     "revision within the first 2 % of training",
     fails="it is reached only later, or 2 % of training has passed without it",
     undetermined="the final circuit has fewer than 3 heads, or neither has happened yet",
 )
-def early_circuit(heads, at, thresholds, *, counterpart=None, baseline="paper"):
+def early_circuit(heads, at, counting, counterpart=None):
     """F4: recall and precision of this revision's circuit against the final one."""
-    history, now, final = split(heads, at)
-    curve = circuit_recall(heads, thresholds.induction_circuit, baseline)
-    lower = circuit_recall(heads, thresholds.classify, baseline)
-    n_final = int(curve.shared.iloc[-1])
-    here = curve.loc[now["step"].iloc[0]]
-    so_far = curve.loc[: now["step"].iloc[0]]
-    reached = so_far[so_far.recall >= RECALL - 1e-9]
-    first = reached.iloc[0] if len(reached) else None
+    found = in_circuit(heads, counting)
+    final = found[-1]
+    n_final = int(final.sum())
+    shared, training = (found & final).sum(axis=-1)[: at + 1], heads.tokens / heads.tokens.max()
+    verdict, gist, step = recall_rule(shared, n_final, training)
     if n_final < INDUCTION_HEADS:
-        verdict = UNDETERMINED
         reason = f"The final circuit has {plural(n_final, 'head')}: fewer than 3 cannot tell two thirds from one."
-    elif first is not None:
-        verdict = HOLDS if first.training <= EARLY else FAILS
+    elif step is not None:
         reason = (
-            f"Recall reached {first.shared} of {n_final} heads at {first.revision}, "
-            f"after {percent(first.training)} of training ({'within' if verdict == HOLDS else 'not within'} 2 %)."
+            f"Recall reached {shared[step]} of {n_final} heads at {heads.names[step]}, "
+            f"after {percent(training[step])} of training ({'within' if verdict == HOLDS else 'not within'} 2 %)."
         )
-    elif here.training > EARLY:
-        verdict = FAILS
-        reason = f"After {percent(here.training)} of training the highest recall is {int(so_far.shared.max())} of {n_final} heads, below two thirds."
+    elif verdict == FAILS:
+        reason = f"After {percent(training[at])} of training the highest recall is {int(shared.max())} of {n_final} heads, below two thirds."
     else:
-        verdict = UNDETERMINED
-        reason = (
-            f"Recall is {here.shared} of {n_final} heads, and only {percent(here.training)} of training has passed."
-        )
-    table = pd.DataFrame(
-        {
-            "revision": curve.revision,
-            "training": curve.training.map(percent),
-            "heads past 50x": curve.circuit,
-            "of the final circuit": [f"{s} of {n_final}" for s in curve.shared],
-            "recall": curve.recall.map(lambda v: "–" if pd.isna(v) else percent(v)),
-            "precision": curve.precision.map(lambda v: "–" if pd.isna(v) else percent(v)),
-            "recall at 30x": lower.recall.map(lambda v: "–" if pd.isna(v) else percent(v)),
-        }
-    ).loc[so_far.index]
-    names = [name_of(*h) for h in sorted(head_set(final[in_circuit(final, thresholds.induction_circuit, baseline)]))]
-    statement = (
-        f"The final circuit has {plural(n_final, 'head')}" + (f" ({join(names)})" if names else "") + ". "
-        f"After {percent(here.training)} of training {plural(int(here.circuit), 'head')} "
-        f"{'is' if here.circuit == 1 else 'are'} past 50x"
-        + (
-            f", {here.shared} of them in the final circuit: recall {percent(here.recall)}, "
-            f"precision {percent(here.precision)}."
-            if here.circuit and n_final
-            else "."
-        )
-    )
+        reason = f"Recall is {shared[at]} of {n_final} heads, and only {percent(training[at])} of training has passed."
+    n_here = int(found[at].sum())
     numbers = {
-        "final_circuit": names,
-        "recall": None if pd.isna(here.recall) else float(here.recall),
-        "precision": None if pd.isna(here.precision) else float(here.precision),
-        "training": float(here.training),
-        "reached_at": None if first is None else str(first.revision),
-        "reached_training": None if first is None else float(first.training),
+        "final_circuit": heads.labels(final),
+        "final_heads": n_final,
+        "circuit_heads": n_here,
+        "recall": float(shared[at] / n_final) if n_final else None,
+        "precision": float(shared[at] / n_here) if n_here else None,
+        "training": float(training[at]),
+        "reached_at": None if step is None else heads.names[step],
+        "reached_training": None if step is None else float(training[step]),
+        "recalls": [float(s / n_final) if n_final else None for s in shared],
     }
-    return Finding("F4", verdict, reason, statement, numbers, table.reset_index(drop=True))
+
+    def write(intervals):
+        curve = circuit_recall(heads, counting).iloc[: at + 1]
+        lower = circuit_recall(heads, counting, counting.thresholds.classify).iloc[: at + 1]
+        bounds = intervals.get("recalls")
+        share = lambda v: "–" if v is None or pd.isna(v) else percent(v)  # noqa: E731
+        past = times(counting.thresholds.induction_circuit)
+        table = pd.DataFrame(
+            {
+                "revision": curve.revision,
+                "training": curve.training.map(percent),
+                f"heads past {past}": curve.circuit,
+                "of the final circuit": [f"{s} of {n_final}" for s in curve.shared],
+                "recall": [
+                    sure(share(v), None if bounds is None else (bounds[0][i], bounds[1][i]), share)
+                    for i, v in enumerate(curve.recall)
+                ],
+                "precision": curve.precision.map(share),
+                f"recall at {times(counting.thresholds.classify)}": lower.recall.map(share),
+            }
+        )
+        names = heads.labels(final)
+        statement = (
+            f"The final circuit has {plural(n_final, 'head')}{sure('', intervals.get('final_heads'))}"
+            + (f": {join(names)}" if names else "")
+            + f". After {percent(training[at])} of training {plural(n_here, 'head')} "
+            f"{'is' if n_here == 1 else 'are'} past {past}{sure('', intervals.get('circuit_heads'))}"
+            + (
+                f", {shared[at]} of them in the final circuit: recall {share(numbers['recall'])}, "
+                f"precision {share(numbers['precision'])}."
+                if n_here and n_final
+                else "."
+            )
+        )
+        return statement, table.reset_index(drop=True)
+
+    return Judgement(verdict, reason, gist, numbers, write)
 
 
 # F5 ------------------------------------------------------------------------------
 
 
-def spectral_leads(heads, thresholds, baseline="paper"):
+@dataclass(frozen=True)
+class Elevation:
+    """A rule for "elevated"; level(pr, thresholds) gives what a PR must reach, broadcast against pr [step, head]."""
+
+    title: str
+    text: str
+    level: Callable
+
+
+OWN_ELEVATION = 1.5
+PEERS = 0.75
+
+ELEVATIONS = {
+    "start": Elevation(
+        "against all heads at the start",
+        "at least 2 times the median PR of all heads at the first revision",
+        lambda pr, thresholds: np.full((1, 1), thresholds.pr_elevation * np.median(pr[0])),
+    ),
+    "own": Elevation(
+        "against its own start",
+        f"at least {OWN_ELEVATION:g} times the head's own PR at the first revision",
+        lambda pr, thresholds: OWN_ELEVATION * pr[:1],
+    ),
+    "peers": Elevation(
+        "against its peers",
+        "in the top quarter of all heads at the same revision",
+        lambda pr, thresholds: np.quantile(pr, PEERS, axis=1, keepdims=True),
+    ),
+}
+
+
+def lead_rule(elevated, crossed, attainable):
+    """F5's verdict from the steps at which each head of the final circuit was elevated and crossed 50x.
+
+    elevated, crossed: [head] steps, -1 if never.  attainable: whether a PR can be
+    elevated at all.  Returns (verdict, gist, led, behind), the last two masks [head]
+    of the heads whose lead can be read.
+    """
+    readable = crossed > 0  # at step 0 nothing came before
+    led = readable & (elevated >= 0) & (elevated <= crossed)
+    behind = readable & ~led
+    if not attainable:
+        verdict = UNDETERMINED
+    elif not readable.any():
+        verdict = UNDETERMINED
+    else:
+        verdict = FAILS if behind.any() else HOLDS
+    if not len(crossed):
+        gist = "no circuit"
+    elif not attainable:
+        gist = "no PR can reach the level"
+    else:
+        gist = f"elevated by the crossing in {led.sum()} of {readable.sum()} heads"
+        if (crossed == 0).any():
+            gist += f", {(crossed == 0).sum()} censored"
+    return verdict, gist, led, behind
+
+
+def elevation_steps(heads, counting):
+    """(first step at which each head's PR is elevated [head], -1 if never; the level [step or 1, head or 1])."""
+    level = ELEVATIONS[counting.elevation].level(heads["pr"], counting.thresholds)
+    return first_step(heads["pr"] >= level), level
+
+
+def spectral_leads(heads, counting):
     """When each head's PR is first elevated and its induction selectivity first passes 50x: one row a head.
 
-    A head's PR is elevated from the first revision at which it is at least
-    `pr_elevation` (2) times the median PR of all heads at the model's first
-    revision.  Columns layer, head, elevated and crossed (step, missing if never),
-    lead (revisions, negative if PR came later), lead_tokens (ratio of tokens at the
-    crossing to tokens at the elevation, missing if that is undefined).
+    Columns layer, head, elevated and crossed (step, missing if never), lead (revisions,
+    negative if PR came later), lead_tokens (ratio of tokens at the crossing to tokens
+    at the elevation, missing if that is undefined).
     """
-    start = heads[heads["step"] == heads["step"].min()]
-    level = thresholds.pr_elevation * start["pr"].median()
-    tokens = heads.groupby("step")["tokens"].first()
-    rows = []
-    for (layer, head), rows_of in heads.groupby(["layer", "head"]):
-        first = lambda mask: rows_of.loc[mask, "step"].min() if mask.any() else None  # noqa: E731
-        elevated = first(rows_of["pr"] >= level)
-        crossed = first(in_circuit(rows_of, thresholds.induction_circuit, baseline))
-        lead = ratio = None
-        if elevated is not None and crossed is not None:
-            lead = crossed - elevated
-            if tokens[elevated] > 0:
-                ratio = tokens[crossed] / tokens[elevated]
-        rows.append([layer, head, elevated, crossed, lead, ratio])
-    leads = pd.DataFrame(rows, columns=["layer", "head", "elevated", "crossed", "lead", "lead_tokens"])
-    return leads.astype({"elevated": "Int64", "crossed": "Int64", "lead": "Int64", "lead_tokens": "Float64"}), float(
-        level
-    )
+    elevated, _ = elevation_steps(heads, counting)
+    crossed = first_step(in_circuit(heads, counting))
+    both = (elevated >= 0) & (crossed >= 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = heads.tokens[crossed] / heads.tokens[elevated]
+    leads = pd.DataFrame({"layer": heads.layer, "head": heads.head, "elevated": elevated, "crossed": crossed})
+    leads = leads.astype({"elevated": "Int64", "crossed": "Int64"})
+    leads["lead"] = (leads["crossed"] - leads["elevated"]).where(both)
+    for column in ("elevated", "crossed"):
+        leads[column] = leads[column].where(leads[column] >= 0)
+    leads["lead_tokens"] = pd.Series(np.where(both & np.isfinite(ratio), ratio, np.nan), dtype="Float64")
+    return leads
 
 
 @finding(
@@ -565,89 +813,104 @@ def spectral_leads(heads, thresholds, baseline="paper"):
     "The spectral lead",
     "For each head of the final induction circuit, the participation ratio (PR) of its output is elevated at or before "
     "the revision where its selectivity crosses 50x (Pythia L4H4: 0.54B against 6.3B tokens, 12x).",
+    claims={
+        "pythia-1b": "PR elevated at or before the crossing in L4H4 (12x in tokens), L7H1 and L7H0",
+        "olmo-1b-0724": "the same in L2H11, L4H12 and L12H8",
+        "olmoe-1b-7b-0924": "the same in L7H0, L9H8, L5H10 and L12H14",
+    },
+    sweeps=("induction_circuit",),
     holds="every head of the final circuit that has crossed 50x up to this revision had its PR elevated (at least 2 "
     "times the median of all heads at the first revision) at that revision or before",
     fails="one of them crossed 50x while its PR was not elevated",
     undetermined="no head of the final circuit has crossed yet; or all had at the first revision, where no lead can be "
     "read; or the elevated level lies above what Gaussian noise reaches, so that no head can attain it",
 )
-def spectral_lead(heads, at, thresholds, *, counterpart=None, baseline="paper"):
+def spectral_lead(heads, at, counting, counterpart=None):
     """F5: PR against selectivity for the final circuit's heads, the lead, and the same for all other heads."""
-    history, now, final = split(heads, at)
-    leads, level = spectral_leads(history, thresholds, baseline)
-    circuit = head_set(final[in_circuit(final, thresholds.induction_circuit, baseline)])
-    inside = pd.Series([h in circuit for h in zip(leads["layer"], leads["head"])], index=leads.index)
-    of_circuit, others = leads[inside], leads[~inside]
-    ceiling = float(now["pr_ceiling"].iloc[0])
-    crossed = of_circuit[of_circuit["crossed"].notna()]
-    readable = crossed[crossed["crossed"] > 0]
-    led = readable[(readable["lead"] >= 0).fillna(False)]
-    behind = readable.drop(led.index)
-    names = lambda rows: join(name_of(r.layer, r.head) for r in rows.itertuples())  # noqa: E731
-    raised_others = float(others["elevated"].notna().mean()) if len(others) else None
+    history = heads.upto(at)
+    inside = in_circuit(heads, counting)[-1]
+    elevated, level = elevation_steps(history, counting)
+    crossed = first_step(in_circuit(history, counting))
+    ceiling = float(heads["pr_ceiling"][at, 0])
+    attainable = bool(np.min(level) <= ceiling)
+    verdict, gist, led, behind = lead_rule(elevated[inside], crossed[inside], attainable)
+    past = times(counting.thresholds.induction_circuit)
+    names = lambda mask: join(np.array(heads.labels(inside))[mask])  # noqa: E731
+    has_crossed = crossed[inside] >= 0
+    n_readable = int((crossed[inside] > 0).sum())
+    outside = float((elevated[~inside] >= 0).mean()) if (~inside).any() else None
     control = (
-        f"; of the {len(others)} heads outside the circuit {percent(raised_others)} were elevated by this revision too"
-        if raised_others is not None
+        f"; of the {int((~inside).sum())} heads outside the circuit {percent(outside)} were elevated by this revision too"
+        if outside is not None
         else ""
     )
-    if not circuit:
-        verdict, reason = UNDETERMINED, "The final induction circuit is empty: there is no head to follow."
-    elif level > ceiling:
-        verdict = UNDETERMINED
+    if not inside.any():
+        reason = "The final induction circuit is empty: there is no head to follow."
+    elif not attainable:
         reason = (
-            f"At the first revision the median PR is already {level / thresholds.pr_elevation:.1f}; twice that is above "
-            f"the {ceiling:.1f} of Gaussian noise in so few dimensions, so no head's PR can count as elevated."
+            f"Elevated would mean {np.min(level):.1f} or more ({ELEVATIONS[counting.elevation].text}), above the "
+            f"{ceiling:.1f} of Gaussian noise in so few dimensions: no head's PR can count as elevated."
         )
-    elif crossed.empty:
-        verdict, reason = UNDETERMINED, f"None of the {len(circuit)} heads of the final circuit has crossed 50x yet."
-    elif readable.empty:
-        verdict = UNDETERMINED
-        reason = f"{names(crossed)} had crossed 50x at the first revision already, where no lead can be read."
-    elif len(behind):
-        verdict = FAILS
-        reason = (
-            f"{names(behind)} crossed 50x while PR was not elevated ({len(led)} of {len(readable)} did lead{control})."
-        )
+    elif not has_crossed.any():
+        reason = f"None of the {int(inside.sum())} heads of the final circuit has crossed {past} yet."
+    elif not n_readable:
+        reason = f"{names(has_crossed)} had crossed {past} at the first revision already, where no lead can be read."
+    elif verdict == FAILS:
+        reason = f"{names(behind)} crossed {past} while PR was not elevated ({int(led.sum())} of {n_readable} did lead{control})."
     else:
-        verdict = HOLDS
         reason = (
-            f"PR was elevated at or before the crossing in all {len(readable)} heads that crossed up to here{control}."
+            f"PR was elevated at or before the crossing in all {n_readable} heads that crossed up to here{control}."
         )
-    revision_of = history.groupby("step")["revision"].first()
-    label = lambda step: "–" if pd.isna(step) else revision_of[step]  # noqa: E731
-    here = now.set_index(["layer", "head"])
-    at_head = [here.loc[(r.layer, r.head)] for r in of_circuit.itertuples()]
-    column = "selectivity_induction" if baseline == "paper" else "selectivity_clean_induction"
-    table = pd.DataFrame(
-        {
-            "head": [name_of(r.layer, r.head) for r in of_circuit.itertuples()],
-            "selectivity here": [times(r[column]) for r in at_head],
-            "PR here": [f"{r.pr:.2f}" for r in at_head],
-            "PR centred": [f"{r.pr_centred:.2f}" for r in at_head],
-            "share of ceiling": [percent(r.pr / r.pr_ceiling) for r in at_head],
-            "PR elevated at": of_circuit["elevated"].map(label).to_list(),
-            "crossed 50x at": of_circuit["crossed"].map(label).to_list(),
-            "lead, revisions": ["–" if pd.isna(v) else str(v) for v in of_circuit["lead"]],
-            "lead, tokens": ["–" if pd.isna(v) else f"{v:.3g}x" for v in of_circuit["lead_tokens"]],
-        }
-    )
-    statement = (
-        f"Heads of the final circuit: {len(circuit)}; crossed 50x up to here: {len(crossed)}; with elevated PR up to "
-        f"here: {int(of_circuit['elevated'].notna().sum())}. Elevated means {level:.2f} or more, "
-        f"{thresholds.pr_elevation:g} times the median of all heads at the first revision; "
-        f"Gaussian noise of this size would read {ceiling:.2f}."
-    )
-    if raised_others is not None:
-        statement += f" Among the {len(others)} heads outside the circuit, {percent(raised_others)} were elevated too."
+    both = (elevated[inside] >= 0) & has_crossed
+    leads = np.where(both, crossed[inside] - elevated[inside], 0)
     numbers = {
-        "level": level,
+        "level": float(np.min(level)),
         "ceiling": ceiling,
-        "circuit": [name_of(*h) for h in sorted(circuit)],
-        "crossed": len(crossed),
-        "led": len(led),
-        "behind": len(behind),
-        "left_censored": len(crossed) - len(readable),
-        "elevated_outside": raised_others,
-        "leads": {name_of(r.layer, r.head): None if pd.isna(r.lead) else int(r.lead) for r in of_circuit.itertuples()},
+        "circuit": heads.labels(inside),
+        "crossed": int(has_crossed.sum()),
+        "led": int(led.sum()),
+        "behind": int(behind.sum()),
+        "left_censored": int((crossed[inside] == 0).sum()),
+        "elevated_outside": outside,
+        "leads": {name: int(lead) if known else None for name, lead, known in zip(heads.labels(inside), leads, both)},
     }
-    return Finding("F5", verdict, reason, statement, numbers, table)
+
+    def write(intervals):
+        label = lambda step: "–" if step < 0 else heads.names[step]  # noqa: E731
+        column = "selectivity_induction" if counting.baseline == "paper" else "selectivity_clean_induction"
+        with_interval = lambda c, i, text: text(heads[c][at, i]) + (  # noqa: E731
+            f" ({text(heads[c + '_low'][at, i])} to {text(heads[c + '_high'][at, i])})"
+            if f"{c}_low" in heads.values
+            else ""
+        )
+        lead_of = spectral_leads(history, counting)[inside]
+        of = np.flatnonzero(inside)
+        table = pd.DataFrame(
+            {
+                "head": heads.labels(inside),
+                "selectivity here": [with_interval(column, i, times) for i in of],
+                "attention on the target": [percent(heads["attention_induction"][at, i]) for i in of],
+                "PR here": [with_interval("pr", i, "{:.2f}".format) for i in of],
+                "PR centred": [f"{heads['pr_centred'][at, i]:.2f}" for i in of],
+                "share of ceiling": [percent(heads["pr"][at, i] / ceiling) for i in of],
+                "PR elevated at": [label(s) for s in elevated[inside]],
+                f"crossed {past} at": [
+                    label(s) + (" (or before)" if s == 0 else "") for s in crossed[inside]
+                ],
+                "lead, revisions": ["–" if pd.isna(v) else str(v) for v in lead_of["lead"]],
+                "lead, tokens": ["–" if pd.isna(v) else f"{v:.3g}x" for v in lead_of["lead_tokens"]],
+            }
+        )  # fmt: skip
+        statement = (
+            f"Heads of the final circuit: {int(inside.sum())}; crossed {past} up to here: {int(has_crossed.sum())}"
+            f"{sure('', intervals.get('crossed'))}; with elevated PR up to here: {int((elevated[inside] >= 0).sum())}. "
+            f"Elevated means {float(np.min(level)):.2f} or more, {counting.thresholds.pr_elevation:g} times the median "
+            f"of all heads at the first revision; Gaussian noise of this size would read {ceiling:.2f}."
+        )
+        if outside is not None:
+            statement += (
+                f" Among the {int((~inside).sum())} heads outside the circuit, {percent(outside)} were elevated too."
+            )
+        return statement, table
+
+    return Judgement(verdict, reason, gist, numbers, write)

@@ -1,20 +1,25 @@
 """Head tables: one parquet file a checkpoint, measured once and read everywhere.
 
 results/<panel>/heads/<model>/<revision>.parquet holds what lib.capture.measure_heads
-returns; its metadata (DataFrame.attrs["provenance"]) says what it was made from.
-A table is measured again only if that has changed.
+returns, with the prefix-matching score and, in columns replicates_<quantity>, the
+bootstrap replicates of every head as lists; its metadata
+(DataFrame.attrs["provenance"]) says what it was made from.  A table is measured again
+only if that has changed.
 """
 
 import time
 from functools import lru_cache
 
+import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 from lib import provenance
 from lib.paths import atomic, results_dir
 
-MEASURING_CODE = ("batch", "metrics", "capture", "models")
+MEASURING_CODE = ("batch", "metrics", "bootstrap", "capture", "models")
 MEASURING_PACKAGES = ("numpy", "torch", "transformers", "transformer-lens")
+REPLICATES = "replicates_"
 
 
 def table_path(panel, model, revision):
@@ -50,7 +55,7 @@ def sources(panel, model, revision):
 
 
 def read(panel, model, revision):
-    """The head table on disk, or None if there is none or it is stale.
+    """The head table on disk without its replicates, or None if there is none or it is stale.
 
     A table whose weights are not on this machine is taken as it is: it could not
     be measured again.
@@ -58,12 +63,27 @@ def read(panel, model, revision):
     path = table_path(panel, model, revision)
     if not path.is_file():
         return None
-    table = pd.read_parquet(path)
+    table = pd.read_parquet(path, columns=[c for c in _columns(path) if not c.startswith(REPLICATES)])
     expected = sources(panel, model, revision)
     if expected["weights"] is None:
         expected.pop("weights")
     recorded = table.attrs["provenance"]["sources"]
     return table if all(recorded.get(k) == v for k, v in expected.items()) else None
+
+
+def _columns(path):
+    return pq.read_schema(path).names
+
+
+def read_replicates(panel, model, revision):
+    """The bootstrap replicates of a head table that is there: {quantity: [replicates, heads]} float32."""
+    path = table_path(panel, model, revision)
+    columns = [c for c in _columns(path) if c.startswith(REPLICATES)]
+    lists = pq.read_table(path, columns=columns)
+    return {
+        name.removeprefix(REPLICATES): lists[name].combine_chunks().flatten().to_numpy().reshape(len(lists), -1).T
+        for name in columns
+    }
 
 
 def measure(panel, model, revision):
@@ -72,8 +92,8 @@ def measure(panel, model, revision):
     Raises CheckpointError (lib.models) if the checkpoint is not there.
     """
     # Reading tables is by far the common case and must not pay for torch.
-    from lib.batch import induction_batch
-    from lib.capture import measure_heads, release
+    from lib.batch import induction_batch, repeated_sequences
+    from lib.capture import prefix_matching, release, screen
     from lib.models import load
 
     spec = panel.model(model)
@@ -81,7 +101,12 @@ def measure(panel, model, revision):
     started = time.perf_counter()
     loaded = load(spec, revision)
     batch = induction_batch(**panel.batch.model_dump())
-    table = measure_heads(loaded, batch)
+    table, replicates = screen(loaded, batch)
+    b = panel.batch
+    repeated = repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed)
+    prefix, replicates_of_prefix = prefix_matching(loaded, repeated)
+    table = table.merge(prefix, on=["layer", "head"])
+    replicates |= replicates_of_prefix
     table.attrs["provenance"] = {
         "panel": panel.name,
         "model": model,
@@ -95,8 +120,11 @@ def measure(panel, model, revision):
         "seconds": round(time.perf_counter() - started, 2),
     }
     release(loaded)
+    lists = {f"{REPLICATES}{name}": list(values.T.astype(np.float32)) for name, values in replicates.items()}
+    whole = table.assign(**lists)
+    whole.attrs = table.attrs
     with atomic(table_path(panel, model, revision)) as path:
-        table.to_parquet(path, index=False)
+        whole.to_parquet(path, index=False)
     return table
 
 
@@ -121,3 +149,12 @@ def trajectory(panel, model):
         table = head_table(panel, model, revision.name)
         parts.append(table.assign(revision=revision.name, tokens=revision.tokens, step=step))
     return pd.concat(parts, ignore_index=True)
+
+
+def replicates(panel, model):
+    """The bootstrap replicates of a model's head tables: {quantity: [replicate, step, head]} float32.
+
+    In the order of trajectory(); call that first, which measures what is missing.
+    """
+    of = [read_replicates(panel, model, revision.name) for revision in panel.model(model).revisions]
+    return {name: np.stack([r[name] for r in of], axis=1) for name in of[0]}

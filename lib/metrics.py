@@ -101,18 +101,16 @@ def participation_ratio_from_moments(gram, total, n, centred=False):
     if centred:
         total = np.asarray(total, dtype=np.float64)
         gram = gram - total[..., :, None] * total[..., None, :] / n
-    squared = np.linalg.eigvalsh(gram).clip(min=0.0)
-    return np.apply_along_axis(_effective_rank, -1, squared)
+    return _effective_rank(np.linalg.eigvalsh(gram).clip(min=0.0))
 
 
 def _effective_rank(squared):
-    """exp(entropy) of non-negative weights; 1 if they are all zero."""
-    total = squared.sum()
-    if total == 0:
-        return 1.0
-    p = squared / total
-    p = p[p > 0]
-    return float(np.exp(-(p * np.log(p)).sum()))
+    """exp(entropy) of non-negative weights, [..., d] -> [...]; 1 if they are all zero."""
+    total = squared.sum(axis=-1, keepdims=True)
+    p = np.divide(squared, total, out=np.zeros_like(squared), where=total > 0)
+    logs = np.log(p, out=np.zeros_like(p), where=p > 0)
+    rank = np.exp(-(p * logs).sum(axis=-1))
+    return rank if rank.ndim else float(rank)
 
 
 @lru_cache(maxsize=None)

@@ -99,6 +99,11 @@ class Panel(_Strict):
     def _check(self):
         if self.batch.vocab_high - self.batch.vocab_low < 3:
             raise ValueError("batch: expected vocab_high at least 3 above vocab_low")
+        if self.batch.vocab_high - self.batch.vocab_low < self.batch.seq_len // 2:
+            raise ValueError(
+                f"batch: expected vocab_high at least {self.batch.seq_len // 2} above vocab_low, half of seq_len: "
+                "the sequences of the prefix-matching score hold no token twice in a half"
+            )
         return self
 
     def model(self, name):

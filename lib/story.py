@@ -2,11 +2,13 @@
 
 import platform
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
 from lib import display, findings, heads, provenance
 from lib import words as w
+from lib.counting import Counting, Trajectory
 from lib.panel import Panel, load_panel
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "pandas", "papermill")
@@ -25,6 +27,16 @@ class Run:
     model: str
     revision: str
     heads: pd.DataFrame
+
+    @cached_property
+    def trajectory(self):
+        """The same heads as arrays, with their bootstrap replicates (lib.counting.Trajectory)."""
+        return Trajectory.of(self.heads, heads.replicates(self.panel, self.model))
+
+    @cached_property
+    def counting(self):
+        """How the paper counts, with the panel's thresholds."""
+        return Counting(self.panel.thresholds)
 
     @property
     def spec(self):
@@ -52,7 +64,7 @@ class Run:
 
     def evaluate(self, id):
         """The finding of that name at this revision (lib.findings.Finding)."""
-        return findings.evaluate(id, self.heads, self.revision, self.panel.thresholds, self.spec.counterpart)
+        return findings.evaluate(id, self.trajectory, self.revision, self.panel.thresholds, self.spec.counterpart)
 
     def claim(self, id):
         """What the paper says."""

@@ -33,3 +33,15 @@ def join(items):
 def name_of(layer, head):
     """(1, 3) -> "L1H3"."""
     return f"L{layer}H{head}"
+
+
+def sure(text, interval, say=str):
+    """A number with its bootstrap interval: (3, (2, 4)) -> "3 (2 to 4, unsettled)"; (3, (3, 3)) -> "3".
+
+    interval: (low, high) as numbers, said by `say`, or None if there is none.  A count
+    that changes within its interval is unsettled.
+    """
+    if interval is None:
+        return str(text)
+    low, high = (int(v) if isinstance(v, float) and v.is_integer() and say is str else v for v in interval)
+    return str(text) if low == high else f"{text} ({say(low)} to {say(high)}, unsettled)"
