@@ -51,8 +51,9 @@ def measure_heads(model, batch):
     mass a position), selectivity_<class> (paper baseline), selectivity_clean_<class>
     (both "times the baseline"), sink_mass (mean attention of all queries to position
     0; Gu et al., When Attention Sink Emerges), pr and pr_centred (effective rank of z
-    at the last position), pr_ceiling (PR of Gaussian noise of that size) and
-    n_sequences.  Columns <quantity>_low and <quantity>_high are bootstrap intervals
+    at the last position), pr_ceiling (PR of Gaussian noise of that size),
+    induction_ceiling (induction selectivity of a perfect head under the paper's
+    baseline) and n_sequences.  Columns <quantity>_low and <quantity>_high are bootstrap intervals
     over sequences (lib.bootstrap).
 
     Raises ValueError naming layer and head if z or a pattern is not finite.
@@ -112,7 +113,12 @@ def screen(model, batch):
         of_heads = range(z.shape[1])
         estimates[name] = np.array([metrics.participation_ratio(z[:, i], centred) for i in of_heads])
         replicates[name] = np.stack([bootstrap.participation_ratios(z[:, i], centred) for i in of_heads], axis=1)
-    return _table(estimates, replicates, n_layers, n_heads, n, z.shape[-1]), replicates
+    constants = {
+        "pr_ceiling": metrics.gaussian_ceiling(n, z.shape[-1]),
+        "induction_ceiling": metrics.paper_baseline_ceiling(seq_len, first_a),
+        "n_sequences": n,
+    }
+    return _table(estimates, replicates, n_layers, n_heads, constants), replicates
 
 
 def _run(bridge, tokens, n_layers, hooks):
@@ -122,8 +128,8 @@ def _run(bridge, tokens, n_layers, hooks):
         bridge.run_with_hooks(tokens.to(bridge.cfg.device), fwd_hooks=at_layers, return_type=None)
 
 
-def _table(estimates, replicates, n_layers, n_heads, n, d_head):
-    """The head table: estimates, then their intervals."""
+def _table(estimates, replicates, n_layers, n_heads, constants):
+    """The head table: estimates, what is the same for all heads, and the intervals."""
     estimates, replicates = dict(estimates), dict(replicates)
     for b in metrics.BASELINES:
         for c in metrics.CLASSES:
@@ -137,8 +143,7 @@ def _table(estimates, replicates, n_layers, n_heads, n, d_head):
     columns |= {f"baseline_{b}": estimates[f"baseline_{b}"] for b in metrics.BASELINES}
     columns |= {name: values for name, values in estimates.items() if name.startswith("selectivity_")}
     columns |= {name: estimates[name] for name in ("sink_mass", "pr", "pr_centred")}
-    columns["pr_ceiling"] = np.full(len(layer), metrics.gaussian_ceiling(n, d_head))
-    columns["n_sequences"] = np.full(len(layer), n)
+    columns |= {name: np.full(len(layer), value) for name, value in constants.items()}
     for name in [c for c in columns if c in replicates]:
         columns[f"{name}_low"], columns[f"{name}_high"] = bootstrap.interval(replicates[name])
     return pd.DataFrame(columns)

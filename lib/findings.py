@@ -156,7 +156,7 @@ def evaluate(id, heads, at, thresholds, counterpart=None):
 
 
 def sweep(id, heads, at, thresholds, counterpart=None):
-    """The verdict at every threshold from 10x to 100x under every ratio-based counting: one row each.
+    """The verdict at every threshold from 10x to 100x under every assumption: one row each.
 
     Columns swept (a field of lib.panel.Thresholds), counting, threshold, verdict.
     """
@@ -165,7 +165,6 @@ def sweep(id, heads, at, thresholds, counterpart=None):
         (swept, words, value, rule.function(heads, at, counting.at(swept, value), counterpart).verdict)
         for swept in rule.sweeps
         for words, counting in assumptions(id, thresholds).items()
-        if words in COUNTINGS
         for value in SWEEP
     ]
     return pd.DataFrame(rows, columns=["swept", "counting", "threshold", "verdict"])

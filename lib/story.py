@@ -39,6 +39,11 @@ class Run:
         return Counting(self.panel.thresholds)
 
     @property
+    def baseline_ceiling(self):
+        """The induction selectivity that a perfect head reads under the paper's baseline."""
+        return float(self.heads["induction_ceiling"].iloc[0])
+
+    @property
     def spec(self):
         """The model's entry in the panel."""
         return self.panel.model(self.model)

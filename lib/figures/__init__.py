@@ -1,8 +1,8 @@
-"""The figures, one function each: head tables in, a drawn figure with its words out.
+"""The figures, one function each: measurements in, a drawn figure with its words out.
 
-The notebooks draw with what is imported here; the report also uses lib.figures.panel.
+The notebooks draw with what is imported here; the report also uses the other modules.
 """
 
-from lib.figures.run import bos_curve, first_token_map, milestones, pr_against_selectivity, recall
+from lib.figures.run import bos_curve, first_token_map, milestones, pr_against_selectivity, recall, sensitivity
 
-__all__ = ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall"]
+__all__ = ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"]

@@ -21,6 +21,12 @@ CLASS_COLOURS = {
 MODEL_COLOURS = [PALETTE[i] for i in (0, 1, 2, 4, 7, 9)]
 MUTED = "0.55"
 WIDTH = 7.2  # inches: the book's text column
+VERDICT_COLOURS = {
+    "holds": ("#d5ecd9", "#0b5520"),
+    "fails": ("#fbdcd3", "#8a1f06"),
+    "undetermined": ("#e4e6ea", "#3b4350"),
+}
+VERDICT_MARKS = {"holds": "✓", "fails": "✗", "undetermined": "?"}
 
 sns.set_theme(style="whitegrid", context="notebook", font_scale=0.85, palette="colorblind")
 
@@ -50,3 +56,8 @@ def label_ends(ax, ends):
     for rank, (x, y, text, colour) in enumerate(sorted(ends, key=lambda end: end[1])):
         shift = 8 * (rank - (len(ends) - 1) / 2)
         ax.annotate(text, (x, y), (8, shift), textcoords="offset points", va="center", color=colour, fontsize="small")
+
+
+def shade(ax, x, bounds, colour):
+    """The band of a bootstrap interval (low, high) around a line."""
+    ax.fill_between(x, *bounds, color=colour, alpha=0.18, lw=0)
