@@ -158,23 +158,25 @@ def answer(curves, group="all layers"):
 def table(comparison):
     """compare() in words, for a reader."""
     share = lambda v: "–" if pd.isna(v) else percent(v)  # noqa: E731
-    number = lambda v: "–" if pd.isna(v) else f"{v:+.1f}"  # noqa: E731
-    between = lambda r, name, say: (  # noqa: E731
-        "–"
-        if pd.isna(r[f"{name}_difference_low"])
-        else f"{say(r[f'{name}_difference'])} ({say(r[f'{name}_difference_low'])} to {say(r[f'{name}_difference_high'])})"
-    )
-    points = lambda v: f"{100 * v:+.0f} points"  # noqa: E731
+    lead = lambda v: "–" if pd.isna(v) else f"{v:+.1f}"  # noqa: E731
+
+    def difference(row, name, scale, form, unit):
+        middle, low, high = (row[f"{name}_difference{end}"] for end in ("", "_low", "_high"))
+        if pd.isna(low):
+            return "–"
+        return f"{scale * middle:{form}}{unit} ({scale * low:{form}} to {scale * high:{form}})"
+
+    rows = [row for _, row in comparison.iterrows()]
     return pd.DataFrame(
         {
             "elevated means": [ELEVATIONS[e].text for e in comparison["elevation"]],
             "controls": [f"{n} heads, {g}" for n, g in zip(comparison["n_controls"], comparison["controls"])],
             "circuit heads elevated by the crossing": comparison["share"].map(share),
             "controls elevated by then": comparison["share_controls"].map(share),
-            "difference": [between(r, "share", points) for _, r in comparison.iterrows()],
-            "mean lead, revisions": comparison["lead"].map(number),
-            "of controls": comparison["lead_controls"].map(number),
-            "difference in lead": [between(r, "lead", number) for _, r in comparison.iterrows()],
+            "difference": [difference(r, "share", 100, "+.0f", " points") for r in rows],
+            "mean lead, revisions": comparison["lead"].map(lead),
+            "of controls": comparison["lead_controls"].map(lead),
+            "difference in lead": [difference(r, "lead", 1, "+.1f", "") for r in rows],
         }
     )
 
@@ -193,3 +195,14 @@ def summary(comparison):
         rules = dict.fromkeys(f"{ELEVATIONS[r.elevation].title} ({r.controls})" for r in more.itertuples())
         text += f": {join(rules)}"
     return text + "."
+
+
+def spoken(curves, comparison):
+    """The answer for both groups of controls, then what the comparison says."""
+    groups = [g for g in GROUPS if not curves.empty and (curves["controls"] == g).any()]
+    answers = [f"Against all other heads: {answer(curves)}"]
+    if "same layers" in groups:
+        answers.append(f"Against heads of the same layers: {answer(curves, 'same layers')}")
+    elif not curves.empty:
+        answers.append("Its layers hold no head that stays outside, so there is no control from the same layers.")
+    return " ".join([*answers, summary(comparison)])

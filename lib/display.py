@@ -13,7 +13,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from lib.findings import FINDINGS
+from lib.findings import FINDINGS, survival_text
 
 RECORD_MIME = "application/vnd.attention-circuits.record+json"
 
@@ -82,19 +82,17 @@ class Verdict:
 
 
 def verdict_markdown(finding):
-    """The verdict, its reason, whether it survives the clean baseline, and the rule it follows."""
-    rule = FINDINGS[finding.id]
-    clean_verdict, clean_reason = finding.clean
-    if clean_verdict == finding.verdict:
-        survival = "The clean baseline gives the same verdict."
-    else:
-        survival = f"Under the clean baseline it would read **{clean_verdict}**: {clean_reason}"
-    words = " ".join(f"*{verdict.capitalize()}* if {text}." for verdict, text in rule.words.items())
-    return f"**{finding.verdict.capitalize()}.** {finding.reason} {survival}\n\nThe rule: {words}"
+    """The verdict, its reason, what it survives, and the rule it follows."""
+    words = " ".join(f"*{verdict.capitalize()}* if {text}." for verdict, text in FINDINGS[finding.id].words.items())
+    return (
+        f"**{finding.verdict.capitalize()}.** {finding.reason}\n\nWhat it rests on: {survival_text(finding)}\n\n"
+        f"The rule: {words}"
+    )
 
 
 def record(finding, panel, model, revision):
     """The plain values that the book reads from an executed notebook."""
     values = asdict(finding)
     values.pop("table")
+    values.pop("sweeps")
     return {"panel": panel, "model": model, "revision": revision, **values}

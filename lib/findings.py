@@ -170,6 +170,31 @@ def sweep(id, heads, at, thresholds, counterpart=None):
     return pd.DataFrame(rows, columns=["swept", "counting", "threshold", "verdict"])
 
 
+def survival_text(finding):
+    """Whether a finding's verdict survives other assumptions, thresholds and resamples, in a few sentences."""
+    first, *others = finding.survival
+    same = [words for words in others if finding.survival[words][0] == finding.verdict]
+    parts = []
+    if same:
+        parts.append(f"The verdict is the same under these assumptions: {join(same)}.")
+    for words in others:
+        verdict, gist = finding.survival[words]
+        if verdict != finding.verdict:
+            parts.append(f"Under *{words}* it would read **{verdict}** ({gist}).")
+    for swept in finding.sweeps["swept"].unique():
+        rows = finding.sweeps[(finding.sweeps["swept"] == swept) & (finding.sweeps["counting"] == first)]
+        kept = rows.loc[rows["verdict"] == finding.verdict, "threshold"]
+        if len(kept) == len(rows):
+            text = f"every {SWEPT[swept]} from {times(SWEEP[0])} to {times(SWEEP[-1])} gives the same"
+        else:
+            changed = [f"{times(t)} ({v})" for t, v in zip(rows["threshold"], rows["verdict"]) if v != finding.verdict]
+            text = f"the {SWEPT[swept]} matters: it would change at {join(changed)}"
+        parts.append(f"As the paper counts, {text}.")
+    if finding.support is not None:
+        parts.append(f"Resampling the sequences gives the same verdict in {percent(finding.support)} of the resamples.")
+    return " ".join(parts)
+
+
 def _intervals(numbers, draws):
     """Percentile intervals of numbers and lists of numbers, None counting as beyond all numbers."""
     tail = (1 - bootstrap.LEVEL) / 2

@@ -31,17 +31,9 @@ from lib.paths import ROOT, atomic, results_dir
 
 NOTEBOOKS = ROOT / "notebooks"
 READING_CODE = (
-    "panel",
-    "heads",
-    "metrics",
-    "words",
-    "findings",
-    "figures/style",
-    "figures/run",
-    "display",
-    "story",
-    "run",
-)
+    "panel", "heads", "metrics", "bootstrap", "words", "counting", "findings", "controls", "figures/style", "figures/run",
+    "display", "story", "run",
+)  # fmt: skip
 READING_PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill")
 METADATA = "attention-circuits"
 TIMEOUT = 1800  # seconds a cell may take: a notebook may have to measure a large checkpoint

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from lib import display, findings, heads, provenance
+from lib import controls, display, findings, heads, provenance
 from lib import words as w
 from lib.counting import Counting, Trajectory
 from lib.panel import Panel, load_panel
@@ -82,6 +82,17 @@ class Run:
     def table(self, finding):
         """The numbers behind the statement."""
         return display.Table(finding.table, f"{finding.id}: the numbers of {self.title}")
+
+    def controls(self):
+        """F5's null: whether PR tells circuit heads from others before selectivity does, in words."""
+        at = self.trajectory.step(self.revision)
+        curves = controls.separation(self.trajectory, at, self.counting)
+        return display.Prose(controls.spoken(curves, controls.compare(self.trajectory, at, self.counting)))
+
+    def controls_table(self):
+        """The numbers behind it: the lead of circuit heads against that of heads that never join."""
+        comparison = controls.compare(self.trajectory, self.trajectory.step(self.revision), self.counting)
+        return display.Table(controls.table(comparison), f"F5: circuit heads against controls, {self.title}")
 
     def verdict(self, finding):
         """The verdict with its reason; carries the record that the book collects."""
