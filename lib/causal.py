@@ -1,85 +1,220 @@
-"""The causal check: does a model's induction circuit carry the capability that it is named for?
+"""The causal check over training: does a circuit carry the capability that it is named for, and from when on?
 
-At a model's last revision the circuit's heads are zeroed, then matched random heads
-(same layers, same count a layer), then all heads of those layers.
+results/<panel>/causal/<model>/<revision>.parquet holds, one row a condition, what a
+checkpoint can do with some heads zeroed: the circuits of that revision, the circuit of the
+last one, matched random heads for both.  As with head tables (lib.heads), its metadata says
+what it was made from, and it is measured again only if that has changed.  The paper has
+the check at the last revision only.
 """
 
-import json
 import time
 
+import pandas as pd
+
 from lib import heads, provenance
-from lib.findings import by_revision, head_set, in_circuit, is_bos
 from lib.paths import atomic, results_dir
-from lib.words import join, percent, plural
+from lib.words import join, name_of, percent, plural, tokens_text
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
-DRAWS = 10  # sets of matched random heads; the paper uses one
+DRAWS = 20  # sets of matched random heads; the paper uses one
 SEED = 123  # the paper's
-CODE = ("ablation", "capture", "batch", "models", "causal")
+CODE = ("ablation", "batch", "models", "causal")
+
+CONDITIONS = {
+    "baseline": "nothing zeroed",
+    "circuit": "without this revision's induction circuit",
+    "previous_token": "without this revision's previous-token circuit",
+    "layers": "without any head of the layers of this revision's induction circuit",
+    "random": "without random heads matched to this revision's induction circuit",
+    "final_circuit": "without the final induction circuit",
+    "final_layers": "without any head of the final induction circuit's layers",
+    "final_random": "without random heads matched to the final induction circuit",
+}
 
 
-def path_of(panel, model):
-    """File of a model's causal check."""
-    return results_dir(panel.name) / "causal" / f"{model}.json"
+def table_path(panel, model, revision):
+    """File of a causal table; all three are given by what lib.panel calls them."""
+    return results_dir(panel.name) / "causal" / model / f"{revision}.parquet"
 
 
-def circuit_of(panel, model):
-    """The induction circuit (paper baseline) at the model's last revision: sorted [(layer, head)]."""
-    table = heads.head_table(panel, model, panel.model(model).revisions[-1].name)
-    return sorted(head_set(table[in_circuit(table, panel.thresholds.induction_circuit)]))
+def circuit(table, thresholds, cls="induction"):
+    """The heads of a head table past a circuit's threshold (paper baseline): sorted [(layer, head)].
+
+    cls: "induction" or "previous_token".
+    """
+    rows = table[table[f"selectivity_{cls}"] >= getattr(thresholds, f"{cls}_circuit")]
+    return sorted((int(layer), int(head)) for layer, head in zip(rows["layer"], rows["head"]))
 
 
-def sources(panel, model, circuit):
-    """What a causal check depends on."""
+def conditions(own, previous_token, final, n_layers, n_heads, draws=DRAWS, seed=SEED):
+    """What is zeroed in a causal table: [(condition, draw, heads)], draw -1 but for random heads.
+
+    own, previous_token, final: circuits as sorted [(layer, head)].  A condition whose
+    circuit is empty is left out, and so are random heads where too few are left to draw from.
+    """
+    from lib.ablation import matched_random
+
+    found = [("baseline", -1, [])]
+    if previous_token:
+        found.append(("previous_token", -1, previous_token))
+    for prefix, heads_ in (("", own), ("final_", final)):
+        if heads_:
+            layers = sorted({layer for layer, _ in heads_})
+            found.append((f"{prefix}circuit", -1, heads_))
+            found.append((f"{prefix}layers", -1, [(layer, head) for layer in layers for head in range(n_heads)]))
+            random = matched_random(heads_, n_layers, n_heads, draws, seed)
+            found += [(f"{prefix}random", draw, random_heads) for draw, random_heads in enumerate(random)]
+    return found
+
+
+def heads_text(heads_):
+    """[(1, 0), (1, 2)] -> "L1H0 L1H2"."""
+    return " ".join(name_of(*head) for head in heads_)
+
+
+def sources(panel, model, table, final_table):
+    """What a causal table depends on: head tables of its revision and the last one, circuits, code, sizes."""
     return {
-        "heads": heads.sources(panel, model, panel.model(model).revisions[-1].name),
-        "circuit": [list(h) for h in circuit],
+        "heads": table.attrs["provenance"]["sources"],
+        "final_heads": final_table.attrs["provenance"]["sources"],
+        "circuit": heads_text(circuit(table, panel.thresholds)),
+        "previous_token": heads_text(circuit(table, panel.thresholds, "previous_token")),
+        "final_circuit": heads_text(circuit(final_table, panel.thresholds)),
         "code": provenance.code_digest(*CODE),
+        "n_sequences": min(N_SEQUENCES, panel.batch.n_sequences),
+        "draws": DRAWS,
+        "seed": SEED,
     }
 
 
-def read(panel, model):
-    """The check on disk, or None if there is none or it is stale."""
-    try:
-        result = json.loads(path_of(panel, model).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return result if result["sources"] == sources(panel, model, circuit_of(panel, model)) else None
+def read(panel, model, revision):
+    """The causal table on disk, or None if there is none, it cannot be read or it is stale.
 
-
-def measure(panel, model):
-    """Measure and save a model's causal check.
-
-    Returns a dict: circuit, n_sequences, baseline, ablated, layers (all heads of the
-    circuit's layers) and random (one entry a draw), each a dict as lib.ablation.capability
-    gives it; ablated and layers are None and random is empty if there is no circuit.
+    It is stale without the head tables of its revision and of the last one.
     """
-    from lib.ablation import capability, matched_random
+    final = panel.model(model).revisions[-1].name
+    try:
+        found = pd.read_parquet(table_path(panel, model, revision))
+        recorded = found.attrs["provenance"]["sources"]
+    except (OSError, ValueError, KeyError):
+        return None
+    tables = [heads.read(panel, model, name) for name in (revision, final)]
+    if any(table is None for table in tables):
+        return None
+    return found if recorded == sources(panel, model, *tables) else None
+
+
+def measure(panel, model, revision):
+    """Measure and save the causal table of one checkpoint; returns it.
+
+    Columns: condition (a key of CONDITIONS), draw (0, 1, ... for random heads, else -1),
+    heads ("L1H0 L1H2"), n_heads, and top1, top5 (shares, 0..1), loss (nats) and
+    target_logit as lib.ablation.capability gives them.  The head tables of the revision
+    and of the last one are measured first if they are missing.  Raises CheckpointError
+    (lib.models) if a checkpoint is not there.
+    """
+    # Reading tables is by far the common case and must not pay for torch.
+    from lib.ablation import capabilities
     from lib.batch import induction_batch
     from lib.models import load
 
     spec = panel.model(model)
+    spec.revision(revision)
+    table, final_table = (heads.head_table(panel, model, name) for name in (revision, spec.revisions[-1].name))
     started = time.perf_counter()
-    circuit = circuit_of(panel, model)
-    loaded = load(spec, spec.revisions[-1].name)
-    parameters = panel.batch.model_dump()
-    batch = induction_batch(**{**parameters, "n_sequences": min(N_SEQUENCES, parameters["n_sequences"])})
-    n_heads = loaded.config.num_attention_heads
-    whole_layers = [(layer, head) for layer in sorted({layer for layer, _ in circuit}) for head in range(n_heads)]
-    draws = matched_random(circuit, loaded.config.num_hidden_layers, n_heads, DRAWS, SEED) if circuit else []
-    result = {
-        "circuit": [list(h) for h in circuit],
-        "n_sequences": len(batch.targets),
-        "baseline": capability(loaded, batch),
-        "ablated": capability(loaded, batch, circuit) if circuit else None,
-        "layers": capability(loaded, batch, whole_layers) if circuit else None,
-        "random": [capability(loaded, batch, heads_) for heads_ in draws],
-        "sources": sources(panel, model, circuit),
+    made_from = sources(panel, model, table, final_table)
+    zeroed = conditions(
+        circuit(table, panel.thresholds),
+        circuit(table, panel.thresholds, "previous_token"),
+        circuit(final_table, panel.thresholds),
+        n_layers=int(table["layer"].max()) + 1,
+        n_heads=int(table["head"].max()) + 1,
+    )
+    loaded = load(spec, revision)
+    batch = induction_batch(**panel.batch.model_dump() | {"n_sequences": made_from["n_sequences"]})
+    result = pd.DataFrame(
+        [
+            {"condition": condition, "draw": draw, "heads": heads_text(heads_), "n_heads": len(heads_), **measured}
+            for (condition, draw, heads_), measured in zip(
+                zeroed, capabilities(loaded, batch, [heads_ for _, _, heads_ in zeroed])
+            )
+        ]
+    )
+    result.attrs["provenance"] = {
+        "panel": panel.name,
+        "model": model,
+        "revision": revision,
+        "sources": made_from,
+        "n_sequences": made_from["n_sequences"],
+        "content": heads.content_digest(result),
+        "device": str(loaded.device),
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "commit": provenance.commit(),
         "seconds": round(time.perf_counter() - started, 2),
     }
-    with atomic(path_of(panel, model)) as path:
-        path.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    with atomic(table_path(panel, model, revision)) as path:
+        result.to_parquet(path, index=False)
     return result
+
+
+def trajectory(panel, model):
+    """All causal tables of a model under one another, in order of training.
+
+    Adds the columns revision, tokens and step (0, 1, ... along the panel).  Revisions
+    that have no table are left out; None if there is none at all.  attrs["n_sequences"]
+    and attrs["draws"] say what the tables were measured on.
+    """
+    parts = []
+    for step, revision in enumerate(panel.model(model).revisions):
+        table = read(panel, model, revision.name)
+        if table is not None:
+            parts.append(table.assign(revision=revision.name, tokens=revision.tokens, step=step))
+    if not parts:
+        return None
+    measured = parts[0].attrs["provenance"]["sources"]
+    for part in parts:
+        part.attrs = {}  # they differ, and would be compared one by one
+    whole = pd.concat(parts, ignore_index=True)
+    whole.attrs = {name: measured[name] for name in ("n_sequences", "draws")}
+    return whole
+
+
+STARTS_TO_MATTER = (
+    "The circuit matters from the first revision on at which, and at all later ones, zeroing the final circuit raises "
+    "the loss by more than every one of its matched random draws does."
+)
+
+
+def starts_to_matter(trajectory):
+    """When the final circuit starts to matter, by the rule STARTS_TO_MATTER: (step or None, sentence).
+
+    trajectory: what trajectory() returns, or None.
+    """
+    if trajectory is None:
+        return None, "Nothing has been measured."
+    by_step = trajectory.groupby(["condition", "step"])["loss"]
+    loss = by_step.max().unstack("condition")  # of the random draws, the one that costs most
+    if "final_circuit" not in loss:
+        return None, "No induction circuit has formed by the last revision."
+    if "final_random" not in loss:
+        return None, "Too few heads are left to draw random ones from, so nothing can be compared."
+    draws = int(trajectory.loc[trajectory["condition"] == "final_random", "draw"].max()) + 1
+    matters = loss["final_circuit"] > loss[["baseline", "final_random"]].max(axis=1)
+    if not matters.iloc[-1]:
+        before = f", though it did at {plural(int(matters.sum()), 'earlier revision')}" if matters.any() else ""
+        sentence = (
+            f"At the last revision zeroing the final circuit does not raise the loss by more than every one of "
+            f"{draws} matched random draws does{before}."
+        )
+        return None, sentence
+    step = int(matters[::-1].cummin()[::-1].idxmax())
+    start = trajectory[trajectory["step"] == step].iloc[0]
+    when = f"{tokens_text(start['tokens'])} ({start['revision']})"
+    return step, (
+        (f"Only at the last revision, {when}," if step == loss.index[-1] else f"From {when} on,")
+        + f" zeroing the final circuit raises the loss by more than every one of {draws} matched random draws does; "
+        f"at a single revision chance alone does that with probability 1 in {draws + 1}."
+    )
 
 
 CRITERIA = (
@@ -92,32 +227,36 @@ CRITERIA = (
 )
 
 
-def formed(trajectory, check, thresholds):
+def formed(heads_trajectory, table, thresholds):
     """Whether circuits have really formed: one (met, what was found) for each of CRITERIA.
 
-    trajectory: lib.heads.trajectory.  check: what measure returns.  "Far less" means
-    that the mean over the random draws costs at most half of what the circuit costs.
+    heads_trajectory: lib.heads.trajectory.  table: the causal table of the last revision.
+    "Far less" means that the mean over the random draws costs at most half of what the
+    circuit costs.
     """
-    final = trajectory[trajectory["step"] == trajectory["step"].max()]
-    n_clean = int(in_circuit(final, thresholds.induction_circuit, "clean").sum())
-    top1 = check["baseline"]["top1"]
-    lost = None if check["ablated"] is None or not top1 else 1 - check["ablated"]["top1"] / top1
-    draws = [1 - r["top1"] / top1 for r in check["random"]] if top1 else []
-    random = sum(draws) / len(draws) if draws else None
-    bos = is_bos(trajectory, thresholds)
-    curves = {
-        "induction heads": by_revision(trajectory, in_circuit(trajectory, thresholds.induction_circuit)),
-        "BOS heads": by_revision(trajectory, bos),
+    final = heads_trajectory[heads_trajectory["step"] == heads_trajectory["step"].max()]
+    n_clean = int((final["selectivity_clean_induction"] >= thresholds.induction_circuit).sum())
+    top1 = table.groupby("condition")["top1"].mean()
+    lost = (1 - top1 / top1["baseline"]) if top1["baseline"] else pd.Series(dtype=float)
+    circuit_loses, random_loses = lost.get("circuit"), lost.get("random")
+    counts = {
+        "induction heads": heads_trajectory["selectivity_induction"] >= thresholds.induction_circuit,
+        "BOS heads": heads_trajectory["selectivity_first_token"] >= thresholds.classify,
     }
+    curves = {name: met.groupby(heads_trajectory["step"]).sum() for name, met in counts.items()}
     flat = [name for name, curve in curves.items() if curve.nunique() == 1]
+    most = int(curves["BOS heads"].max())
     return [
         (n_clean >= 3, plural(n_clean, "head")),
-        (top1 >= 0.4, percent(top1)),
-        (lost is not None and lost >= 0.8, "no circuit" if lost is None else f"{percent(lost)} of top-1 is lost"),
+        (bool(top1["baseline"] >= 0.4), percent(top1["baseline"])),
         (
-            random is not None and lost is not None and random <= lost / 2,
-            "nothing to compare" if random is None else f"{percent(random)} is lost on average",
+            circuit_loses is not None and bool(circuit_loses >= 0.8),
+            "no circuit" if circuit_loses is None else f"{percent(circuit_loses)} of top-1 is lost",
         ),
-        (bool(bos.any()), f"at most {plural(int(by_revision(trajectory, bos).max()), 'head')} at one revision"),
+        (
+            circuit_loses is not None and random_loses is not None and bool(random_loses <= circuit_loses / 2),
+            "nothing to compare" if random_loses is None else f"{percent(random_loses)} is lost on average",
+        ),
+        (most > 0, f"at most {plural(most, 'head')} at one revision"),
         (not flat, "both counts change" if not flat else f"{join(flat)} never change"),
     ]

@@ -200,19 +200,15 @@ def _intervals(numbers, draws):
     tail = (1 - bootstrap.LEVEL) / 2
     intervals = {}
     for name, value in numbers.items():
-        values = value if isinstance(value, list) else [value]
-        if not values or not all(v is None or isinstance(v, (int, float)) for v in values):
-            continue
         drawn = [d[name] if isinstance(value, list) else [d[name]] for d in draws]
-        if len({len(d) for d in drawn}) != 1:
-            continue
+        plain = all(v is None or isinstance(v, (int, float)) for d in drawn for v in d)
+        if not plain or not drawn[0] or len({len(d) for d in drawn}) != 1:
+            continue  # names and other words, or lists whose length is itself uncertain
         table = np.array([[np.inf if v is None else v for v in d] for d in drawn], dtype=float)
         # An observed value, not one between two: counts stay counts, and never stays never.
         low, high = np.quantile(table, [tail, 1 - tail], axis=0, method="inverted_cdf")
-        plain = [
-            [None if np.isinf(v) else type_of(v) for v in bound] for bound, type_of in ((low, float), (high, float))
-        ]
-        intervals[name] = tuple(plain) if isinstance(value, list) else (plain[0][0], plain[1][0])
+        bounds = [[None if np.isinf(v) else float(v) for v in bound] for bound in (low, high)]
+        intervals[name] = tuple(bounds) if isinstance(value, list) else (bounds[0][0], bounds[1][0])
     return intervals
 
 
@@ -626,7 +622,7 @@ def recall_rule(shared, n_final, training):
     if reached.any():
         step = int(reached.argmax())
         verdict = HOLDS if training[step] <= EARLY else FAILS
-        return verdict, f"{shared[step]} of {n_final} after {percent(training[step])} of training", step
+        return verdict, f"{shared[step]} of {n_final} after {100 * training[step]:.3g} % of training", step
     verdict = FAILS if training[len(shared) - 1] > EARLY else UNDETERMINED
     return (
         verdict,

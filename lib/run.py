@@ -2,8 +2,8 @@
 
     python -m lib.run --panel mini [--findings F1 F2] [--models olmo-mini] [--revisions step0] [--jobs 2]
 
-First the head tables that are missing or stale are measured, then the notebooks are
-executed, each in a process of its own.  What has not changed is skipped.  Kill it
+First the head tables and causal tables that are missing or stale are measured, then the
+notebooks are executed, each in a process of its own.  What has not changed is skipped.  Kill it
 anywhere and run it again: finished runs stay, nothing half-written is read.
 """
 
@@ -108,55 +108,52 @@ def stoppable(pool):
 # Head tables ---------------------------------------------------------------------
 
 
-def _measure(panel_argument, model, revision):
-    """In a worker process: measure one checkpoint, or a model's causal check if revision is None.
+MEASUREMENTS = {"head table": heads, "causal table": causal}  # in this order: the second needs the first
 
-    Returns None or what went wrong.
-    """
+
+def _measure(panel_argument, what, model, revision):
+    """In a worker process: measure one table of one checkpoint; returns None or what went wrong."""
     import torch
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ["CIRCUITS_JOBS"])))
-    panel = load_panel(panel_argument)
     try:
-        if revision is None:
-            causal.measure(panel, model)
-        else:
-            heads.measure(panel, model, revision)
+        MEASUREMENTS[what].measure(load_panel(panel_argument), model, revision)
     except Exception as error:  # noqa: BLE001 - the parent reports it, the notebook keeps the traceback
         return f"{type(error).__name__}: {error}"
     return None
 
 
 def measure_missing(panel_argument, models, workers):
-    """Measure the head tables, then the causal checks, that are missing or stale.
+    """Measure the head tables, then the causal tables, that are missing or stale.
 
-    Returns {(model, revision): error}; the revision of a causal check is None.  A
-    model with a checkpoint that could not be measured gets no causal check.
+    Returns {(what, model, revision): error}.  A model with a head table that could not
+    be measured gets no causal tables: its final circuit may not be known.
     """
     panel = load_panel(panel_argument)
-    tables = [
-        (model, revision.name)
-        for model in models
-        for revision in panel.model(model).revisions
-        if heads.read(panel, model, revision.name) is None
-    ]
     failed = {}
     os.environ["CIRCUITS_JOBS"] = str(workers)
     context = multiprocessing.get_context("spawn")
     with stoppable(ProcessPoolExecutor(workers, context, signal.signal, (signal.SIGINT, signal.SIG_DFL))) as pool:
-
-        def measure_all(wanted, what, unit):
+        for what, tables in MEASUREMENTS.items():
+            complete = [m for m in models if m not in {model for _, model, _ in failed}]
+            wanted = [
+                (what, model, revision.name)
+                for model in complete
+                for revision in panel.model(model).revisions
+                if tables.read(panel, model, revision.name) is None
+            ]
             futures = {pool.submit(_measure, panel_argument, *which): which for which in wanted}
-            bar = tqdm(as_completed(futures), total=len(wanted), desc=what, unit=unit, disable=not wanted)
+            bar = tqdm(
+                as_completed(futures),
+                total=len(wanted),
+                desc=f"measuring {what}s",
+                unit="checkpoint",
+                disable=not wanted,
+            )
             for future in bar:
                 error = future.exception() or future.result()
                 if error:
                     failed[futures[future]] = str(error)
-
-        measure_all(tables, "measuring checkpoints", "checkpoint")
-        complete = [m for m in models if m not in {model for model, _ in failed}]
-        checks = [(m, None) for m in complete if causal.read(panel, m) is None]
-        measure_all(checks, "ablating circuits", "model")
     return failed
 
 
@@ -310,8 +307,8 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
     """Run a panel; returns {job: error} of the runs that failed.  Raises PanelError for wrong names."""
     jobs = plan(panel_argument, findings, models, revisions)
     models = list(dict.fromkeys(job.model for job in jobs))
-    for (model, revision), error in measure_missing(panel_argument, models, workers).items():
-        print(f"could not measure {model} {revision or 'with its circuit ablated'}: {error}", file=sys.stderr)
+    for (what, model, revision), error in measure_missing(panel_argument, models, workers).items():
+        print(f"could not measure the {what} of {model} {revision}: {error}", file=sys.stderr)
     panel = load_panel(panel_argument)
     digests = head_digests(panel, models)
     keys = {job: key_of(job, panel, digests) for job in jobs}

@@ -270,7 +270,7 @@ def sensitivities(runs, findings):
     for column, (run, (label, finding)) in enumerate(zip(runs, findings.items())):
         for row, name in enumerate(swept):
             ax = axes[row][column]
-            strip(ax, finding.sweeps[finding.sweeps["swept"] == name], getattr(run.panel.thresholds, name), words=False)
+            strip(ax, finding.sweeps[finding.sweeps["swept"] == name], getattr(run.panel.thresholds, name))
             ax.set_xlabel(f"{f.SWEPT[name]} (x)", fontsize="small")
             if row == 0:
                 ax.set_title(label)

@@ -327,21 +327,20 @@ def sensitivity(run, finding):
         1, len(swept), figsize=(WIDTH, 0.75 + 0.26 * n_rows), sharey=True, layout="constrained", squeeze=False
     )
     for ax, name in zip(axes[0], swept):
-        strip(ax, finding.sweeps[finding.sweeps["swept"] == name], getattr(run.panel.thresholds, name), len(swept) == 1)
+        strip(ax, finding.sweeps[finding.sweeps["swept"] == name], getattr(run.panel.thresholds, name))
         ax.set_xlabel(f"{f.SWEPT[name]} (times the baseline)", fontsize="small")
     alt, caption = strip_words({run.spec.label: finding})
     return drawn(fig, f"{_name(finding.id, run)}_assumptions", alt, caption, finding.sweeps)
 
 
-def strip(ax, sweep, at, words=True):
+def strip(ax, sweep, at):
     """One strip on an axes: rows are countings, columns thresholds; the column of `at` is framed."""
     table = sweep.pivot(index="counting", columns="threshold", values="verdict").reindex(sweep["counting"].unique())
     for row, verdicts in enumerate(table.to_numpy()):
         for column, verdict in enumerate(verdicts):
             face, ink = VERDICT_COLOURS[verdict]
             ax.add_patch(plt.Rectangle((column, row), 1, 1, fc=face, ec="white", lw=1.5))
-            text = verdict if words else VERDICT_MARKS[verdict]
-            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=ink, fontsize=6.5 if words else 8)
+            ax.text(column + 0.5, row + 0.5, VERDICT_MARKS[verdict], ha="center", va="center", color=ink, fontsize=8)
     if at in table.columns:
         column = list(table.columns).index(at)
         ax.add_patch(plt.Rectangle((column, 0), 1, len(table), fill=False, ec="0.25", lw=1.3, clip_on=False))
