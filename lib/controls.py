@@ -15,7 +15,7 @@ import pandas as pd
 from lib import bootstrap
 from lib.counting import first_step, in_circuit
 from lib.findings import ELEVATIONS
-from lib.words import join, percent, plural
+from lib.words import join, percent
 
 GROUPS = {"same layers": True, "all layers": False}
 SEED = 0
@@ -130,29 +130,26 @@ def tells_from(curve, name):
 
 
 def answer(curves, group="all layers"):
-    """Does PR tell circuit heads from others before selectivity does?  One sentence from separation()."""
+    """Does PR tell circuit heads from others before selectivity does?  A clause from separation()."""
     if curves.empty or "pr_low" not in curves or not (curves["controls"] == group).any():
-        return "There is no circuit, or no head outside it, to ask of."
+        return "there is no circuit, or no head outside it, to ask of"
     curve = curves[curves["controls"] == group].reset_index(drop=True)
-    at = {name: tells_from(curve, name) for name in ("pr", "selectivity")}
+    pr, selectivity = (tells_from(curve, name) for name in ("pr", "selectivity"))
     where = lambda step: curve.loc[curve["step"] == step, "revision"].iloc[0]  # noqa: E731
-    if at["pr"] is None and at["selectivity"] is None:
-        return "Neither PR nor selectivity tells the circuit's heads from others up to here."
-    if at["pr"] is None:
-        last = curve.iloc[-1]
+    if pr is None and selectivity is None:
+        return "neither PR nor selectivity tells the circuit's heads apart up to here"
+    if pr is None:
         return (
-            f"No: selectivity tells the circuit's heads from others from {where(at['selectivity'])} on, PR never does up "
-            f"to here (a circuit head has the higher PR in {percent(last.pr)} of the pairs at the end; chance is 50 %)."
+            f"no, selectivity tells the circuit's heads apart from {where(selectivity)} on, PR not up to here (at the end a "
+            f"circuit head has the higher PR in {percent(curve['pr'].iloc[-1])} of the pairs; chance is 50 %)"
         )
-    if at["selectivity"] is None:
-        return f"So far, yes: PR tells the circuit's heads from others from {where(at['pr'])} on, selectivity not yet."
-    if at["pr"] < at["selectivity"]:
-        word = "Yes: PR does"
-    elif at["pr"] > at["selectivity"]:
-        word = "No: PR does"
-    else:
-        return f"Neither comes first: both tell the circuit's heads from others from {where(at['pr'])} on."
-    return f"{word} from {where(at['pr'])} on, selectivity from {where(at['selectivity'])} on."
+    if selectivity is None:
+        return f"so far yes, PR tells the circuit's heads apart from {where(pr)} on, selectivity not up to here"
+    if pr == selectivity:
+        return f"no, both tell the circuit's heads apart from {where(pr)} on"
+    if pr < selectivity:
+        return f"yes, PR tells the circuit's heads apart from {where(pr)} on, selectivity from {where(selectivity)} on"
+    return f"no, selectivity tells the circuit's heads apart from {where(selectivity)} on, PR from {where(pr)} on"
 
 
 def table(comparison):
@@ -166,16 +163,17 @@ def table(comparison):
             return "–"
         return f"{scale * middle:{form}}{unit} ({scale * low:{form}} to {scale * high:{form}})"
 
+    comparison = comparison[comparison["n_controls"] > 0]
     rows = [row for _, row in comparison.iterrows()]
     return pd.DataFrame(
         {
-            "elevated means": [ELEVATIONS[e].text for e in comparison["elevation"]],
-            "controls": [f"{n} heads, {g}" for n, g in zip(comparison["n_controls"], comparison["controls"])],
-            "circuit heads elevated by the crossing": comparison["share"].map(share),
-            "controls elevated by then": comparison["share_controls"].map(share),
+            "elevated": [ELEVATIONS[e].title for e in comparison["elevation"]],
+            "controls": [f"{n}, {g}" for n, g in zip(comparison["n_controls"], comparison["controls"])],
+            "circuit heads, by the crossing": comparison["share"].map(share),
+            "controls, by then": comparison["share_controls"].map(share),
             "difference": [difference(r, "share", 100, "+.0f", " points") for r in rows],
-            "mean lead, revisions": comparison["lead"].map(lead),
-            "of controls": comparison["lead_controls"].map(lead),
+            "lead (revisions)": comparison["lead"].map(lead),
+            "lead of controls": comparison["lead_controls"].map(lead),
             "difference in lead": [difference(r, "lead", 1, "+.1f", "") for r in rows],
         }
     )
@@ -188,8 +186,8 @@ def summary(comparison):
         return "There is nothing to compare: no head of the circuit has crossed up to here, or no head stays outside."
     more = shown[shown["share_difference_low"] > 0]
     text = (
-        f"Under {plural(len(more), 'combination')} of {len(shown)} (rule for elevated, group of controls) circuit heads "
-        "were elevated by their crossing more often than controls, by more than the interval"
+        f"Circuit heads were elevated by their crossing more often than controls, by more than the interval, in "
+        f"{len(more)} of {len(shown)} comparisons"
     )
     if len(more):
         rules = dict.fromkeys(f"{ELEVATIONS[r.elevation].title} ({r.controls})" for r in more.itertuples())
@@ -200,9 +198,11 @@ def summary(comparison):
 def spoken(curves, comparison):
     """The answer for both groups of controls, then what the comparison says."""
     groups = [g for g in GROUPS if not curves.empty and (curves["controls"] == g).any()]
-    answers = [f"Against all other heads: {answer(curves)}"]
+    answers = [
+        f"Does PR tell circuit heads from others before selectivity does? Against all other heads, {answer(curves)}."
+    ]
     if "same layers" in groups:
-        answers.append(f"Against heads of the same layers: {answer(curves, 'same layers')}")
+        answers.append(f"Against other heads of the same layers, {answer(curves, 'same layers')}.")
     elif not curves.empty:
         answers.append("Its layers hold no head that stays outside, so there is no control from the same layers.")
     return " ".join([*answers, summary(comparison)])

@@ -61,9 +61,9 @@ def how_sure(finding):
     """How sure a verdict is, in a phrase: resamples, other assumptions, thresholds."""
     words = []
     if finding.support is not None:
-        words.append(f"the same in {percent(finding.support)} of the resamples")
+        words.append(f"same in {percent(finding.support)} of resamples")
     changed = [f"{a} ({v})" for a, (v, _) in finding.survival.items() if v != finding.verdict]
-    words.append(f"changes under {join(changed)}" if changed else "the same under every assumption below")
+    words.append(f"changes under {join(changed)}" if changed else "same under every assumption")
     kept = (finding.sweeps["verdict"] == finding.verdict).mean()
-    words.append(f"the same in {percent(kept)} of all assumptions and thresholds from 10x to 100x")
+    words.append(f"same in {percent(kept)} of assumptions x thresholds")
     return "; ".join(words)

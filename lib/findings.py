@@ -235,9 +235,12 @@ FLOOR_LAYERS = (0, 1)
 def floor_rule(counts):
     """F1's verdict from BOS heads by revision and layer, [step, layer]: (verdict, gist)."""
     counts = np.asarray(counts)
-    floor, deeper = counts[:, : len(FLOOR_LAYERS)].max(), counts[:, len(FLOOR_LAYERS) :].sum(axis=1).max(initial=0)
+    floor, deeper = (
+        counts[:, : len(FLOOR_LAYERS)].sum(axis=1).max(),
+        counts[:, len(FLOOR_LAYERS) :].sum(axis=1).max(initial=0),
+    )
     verdict = FAILS if floor else HOLDS if deeper else UNDETERMINED
-    return verdict, f"at most {floor} in one of layers 0 and 1, at most {deeper} deeper"
+    return verdict, f"{floor or 'none'} in layers 0 and 1, up to {deeper} deeper"
 
 
 @finding(
@@ -923,11 +926,14 @@ def spectral_lead(heads, at, counting, counterpart=None):
         )  # fmt: skip
         statement = (
             f"Heads of the final circuit: {int(inside.sum())}; crossed {past} up to here: {int(has_crossed.sum())}"
-            f"{sure('', intervals.get('crossed'))}; with elevated PR up to here: {int((elevated[inside] >= 0).sum())}. "
-            f"Elevated means {float(np.min(level)):.2f} or more, {counting.thresholds.pr_elevation:g} times the median "
-            f"of all heads at the first revision; Gaussian noise of this size would read {ceiling:.2f}."
+            f"{sure('', intervals.get('crossed'))}; with elevated PR up to here: {int((elevated[inside] >= 0).sum())}."
         )
-        if outside is not None:
+        if attainable:
+            statement += (
+                f" Elevated means {float(np.min(level)):.2f} or more, {counting.thresholds.pr_elevation:g} times the "
+                f"median of all heads at the first revision; Gaussian noise of this size would read {ceiling:.2f}."
+            )
+        if outside is not None and control not in reason:
             statement += (
                 f" Among the {int((~inside).sum())} heads outside the circuit, {percent(outside)} were elevated too."
             )

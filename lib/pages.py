@@ -540,7 +540,13 @@ def side_by_side(report, id):
     if id in evidence.JUDGE:
         counts = ledger.for_finding(report.published, id)["verdict"].value_counts()
         said = w.join(
-            f"{n} {'agree' if v == 'agrees' else 'disagree' if v == 'disagrees' else v}" for v, n in counts.items()
+            f"{counts[verdict]} {words}"
+            for verdict, words in (
+                ("agrees", "agree"),
+                ("disagrees", "disagree"),
+                ("cannot be checked", "cannot be checked"),
+            )
+            if verdict in counts
         )
         text += (
             f"\n\nBoth columns of verdicts follow the same rule. Of the {counts.sum()} statements that the paper makes about "

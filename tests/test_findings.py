@@ -1,15 +1,19 @@
 """Each finding's rule on hand-made trajectories: when it holds, fails and is undetermined."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from lib import counting as c
 from lib import findings as f
 from lib import words as w
 from lib.metrics import CLASSES
 from lib.panel import Thresholds
 
 THRESHOLDS = Thresholds()
+PAPER = c.Counting(THRESHOLDS)
 TOKENS = [0, 1_000, 10_000, 100_000, 1_000_000]
 
 
@@ -21,7 +25,7 @@ def trajectory(revisions=5, layers=4, heads=4, tokens=TOKENS, pr=2.0, ceiling=16
             for head in range(heads):
                 row = {"step": step, "revision": f"r{step}", "tokens": tokens[step], "layer": layer, "head": head}
                 row |= {f"selectivity_{c}": 1.0 for c in CLASSES} | {f"selectivity_clean_{c}": 1.0 for c in CLASSES}
-                row |= {f"attention_{c}": 0.01 for c in CLASSES}
+                row |= {f"attention_{c}": 0.01 for c in CLASSES} | {"sink_mass": 0.01, "prefix_matching": 0.01}
                 rows.append(row | {"pr": pr, "pr_centred": pr, "pr_ceiling": ceiling, "n_sequences": 100})
     return pd.DataFrame(rows)
 
@@ -32,7 +36,12 @@ def give(heads, steps, where, cls="first_token", value=60.0, mass=0.5, baselines
     for baseline in baselines:
         heads.loc[at, f"selectivity_{'clean_' if baseline == 'clean' else ''}{cls}"] = value
     heads.loc[at, f"attention_{cls}"] = mass
+    if cls in MASS:
+        heads.loc[at, MASS[cls]] = mass
     return heads
+
+
+MASS = {"first_token": "sink_mass", "induction": "prefix_matching"}
 
 
 def every(n, layers=4, heads=4):
@@ -40,8 +49,8 @@ def every(n, layers=4, heads=4):
     return [(i // heads, i % heads) for i in range(layers * heads)][:n]
 
 
-def verdict(id, heads, at="r4", counterpart=None):
-    return f.evaluate(id, heads, at, THRESHOLDS, counterpart)
+def verdict(id, heads, at="r4", counterpart=None, replicates=None):
+    return f.evaluate(id, c.Trajectory.of(heads, replicates), at, THRESHOLDS, counterpart)
 
 
 # Counting ---------------------------------------------------------------------------
@@ -50,15 +59,41 @@ def verdict(id, heads, at="r4", counterpart=None):
 def test_bos_heads_are_counted_by_any_class_and_by_best_class():
     heads = give(trajectory(1), [0], [(0, 0), (0, 1)], value=40)
     heads = give(heads, [0], [(0, 1)], "self", 90)
-    assert f.is_bos(heads, THRESHOLDS).sum() == 2
-    assert (f.best_class(heads, THRESHOLDS) == "first_token").sum() == 1
-    assert f.best_class(heads, THRESHOLDS).value_counts()["unclassified"] == 14
+    by_best = replace(PAPER, by="best_class")
+    assert c.is_bos(heads, PAPER).sum() == 2
+    assert c.is_bos(heads, by_best).sum() == 1 and c.members(heads, "self", 30, by_best).sum() == 1
 
 
 def test_thresholds_are_inclusive():
     heads = give(trajectory(1), [0], [(0, 0)], value=30.0)
     heads = give(heads, [0], [(1, 0)], "induction", 50.0)
-    assert f.is_bos(heads, THRESHOLDS).sum() == 1 and f.in_circuit(heads, 50.0).sum() == 1
+    assert c.is_bos(heads, PAPER).sum() == 1 and c.in_circuit(heads, PAPER).sum() == 1
+
+
+def test_a_ratio_without_attention_does_not_count_with_mass_nor_by_mass():
+    heads = give(trajectory(1), [0], [(0, 0)], mass=0.04)
+    heads = give(heads, [0], [(0, 1)], value=10.0, mass=0.5)
+    assert c.thin(heads, "first_token", 30, PAPER).tolist() == [True] + [False] * 15
+    assert not c.is_bos(heads, replace(PAPER, by="with_mass")).any()
+    assert c.is_bos(heads, replace(PAPER, by="mass")).tolist() == [False, True] + [False] * 14
+
+
+def test_counting_is_the_same_on_tables_trajectories_and_replicates():
+    heads = give(give(trajectory(), [3, 4], [(2, 0), (3, 1)]), [2, 4], every(5), "induction")
+    arrays = c.Trajectory.of(heads)
+    stacked = replace(arrays, values={k: np.stack([v, v]) for k, v in arrays.values.items()})
+    for by in ("any", "best_class", "with_mass", "mass"):
+        way = replace(PAPER, by=by)
+        for mask in (c.is_bos, c.in_circuit):
+            expected = mask(heads, way).to_numpy().reshape(5, 16)
+            assert (mask(arrays, way) == expected).all() and (mask(stacked, way)[1] == expected).all()
+
+
+def test_counts_by_layer_and_first_steps():
+    arrays = c.Trajectory.of(give(trajectory(), [3, 4], [(2, 0), (2, 1), (3, 1)]))
+    mask = c.is_bos(arrays, PAPER)
+    assert c.by_layer(arrays, mask)[4].tolist() == [0, 0, 2, 1]
+    assert sorted(c.first_step(mask)) == [-1] * 13 + [3] * 3
 
 
 # F1 ---------------------------------------------------------------------------------
@@ -84,8 +119,13 @@ def test_f1_is_undetermined_without_any_bos_head():
 def test_f1_tells_ratios_without_attention_apart_and_gives_the_clean_verdict():
     heads = give(trajectory(), [4], [(0, 2)], mass=0.001, baselines=("paper",))
     result = verdict("F1", heads)
-    assert result.verdict == "fails" and result.clean[0] == "undetermined"
-    assert result.numbers["thin_bos_heads"] == 1 and "L0H2" in result.statement
+    survival = {words: verdict for words, (verdict, _) in result.survival.items()}
+    assert survival == {
+        "as the paper counts": "fails", "clean baseline": "undetermined", "by best class": "fails",
+        "with attention mass": "undetermined", "mass instead of ratios": "undetermined",
+    }  # fmt: skip
+    assert "L0H2" in result.statement
+    assert "Under *clean baseline* it would read **undetermined**" in f.survival_text(result)
 
 
 # F2 ---------------------------------------------------------------------------------
@@ -227,8 +267,9 @@ def test_f5_holds_if_pr_rises_at_or_before_the_crossing():
     result = verdict("F5", heads)
     assert result.verdict == "holds" and result.numbers["leads"] == {"L0H0": 2, "L0H1": 2, "L0H2": 0}
     assert result.numbers["elevated_outside"] == 0
-    leads, level = f.spectral_leads(heads, THRESHOLDS)
-    assert level == pytest.approx(4.0) and leads["lead_tokens"][0] == pytest.approx(100)
+    arrays = c.Trajectory.of(heads)
+    assert f.elevation_steps(arrays, PAPER)[1].item() == pytest.approx(4.0)
+    assert f.spectral_leads(arrays, PAPER)["lead_tokens"][0] == pytest.approx(100)
 
 
 def test_f5_fails_if_a_head_crosses_with_pr_not_elevated():
@@ -247,6 +288,66 @@ def test_f5_is_undetermined_before_a_crossing_at_the_ceiling_without_a_circuit_a
     assert verdict("F5", give(near_ceiling, [3, 4], FINAL, "induction")).verdict == "undetermined"
 
 
+def elevated_heads(heads, elevation):
+    steps, _ = f.elevation_steps(c.Trajectory.of(heads), replace(PAPER, elevation=elevation))
+    return {int(head): int(steps[head]) for head in np.flatnonzero(steps >= 0)}
+
+
+def test_the_three_rules_for_an_elevated_pr():
+    """Head 0 goes from 2 to 8, head 1 has 7 all along, the other heads have 2, which is the median at the start."""
+    heads = raise_pr(raise_pr(trajectory(), [3, 4], every(1)), [0, 1, 2, 3, 4], [(0, 1)], 7.0)
+    assert elevated_heads(heads, "start") == {0: 3, 1: 0}
+    assert elevated_heads(heads, "own") == {0: 3}
+    heads["pr"] = (4 * heads["layer"] + heads["head"]) / 10  # 16 heads of different PR: the top quarter are four
+    assert elevated_heads(heads, "peers") == {12: 0, 13: 0, 14: 0, 15: 0}
+
+
+# How sure ---------------------------------------------------------------------------
+
+
+def replicates_of(heads, n=40, noise=0.0, seed=0):
+    """Replicates of a hand-made trajectory: attention scaled by a random factor, baselines fixed at 1."""
+    rng = np.random.default_rng(seed)
+    arrays = c.Trajectory.of(heads)
+    shape = (n, *arrays["pr"].shape)
+    factor = np.exp(noise * rng.standard_normal(shape))
+    made = {f"attention_{k}": arrays[f"selectivity_{k}"] * factor for k in CLASSES}
+    return made | {"baseline_paper": np.ones(shape), "baseline_clean": np.ones(shape), "pr": arrays["pr"] * factor}
+
+
+def test_without_noise_everything_is_settled():
+    heads = give(trajectory(), [3, 4], [(2, 0), (3, 1)])
+    result = verdict("F1", heads, replicates=replicates_of(heads))
+    assert result.support == 1 and result.intervals["bos_heads"] == (2, 2)
+    assert result.intervals["bos_heads_by_layer"] == ([0, 0, 1, 1], [0, 0, 1, 1])
+    assert "unsettled" not in result.statement + result.table.to_string()
+
+
+def test_a_count_close_to_its_threshold_is_unsettled_and_the_verdict_with_it():
+    heads = give(trajectory(), [4], [(2, 0)], value=30.1)
+    result = verdict("F1", heads, replicates=replicates_of(heads, n=200, noise=0.1))
+    assert result.intervals["bos_heads"] == (0, 1)
+    assert "1 head of 16 is a BOS head (0 to 1, unsettled)" in result.statement
+    assert 0.35 < result.support < 0.65 and "of the resamples" in f.survival_text(result)
+
+
+def test_a_milestone_that_a_resample_never_reaches_has_an_open_interval():
+    heads = give(trajectory(), [4], every(3), "induction", value=50.1)
+    result = verdict("F3", heads, replicates=replicates_of(heads, n=200, noise=0.1))
+    low, high = result.intervals["milestone_steps"]
+    assert low[0] == 4 and high[0] is None
+    assert "r4 (r4 to not reached, unsettled)" in result.table["first revision"].to_list()
+
+
+def test_sweeps_ask_every_threshold_under_every_assumption():
+    heads = give(give(trajectory(), [3, 4], [(2, 0)], value=45.0), [4], [(0, 0)], value=12.0, baselines=("clean",))
+    sweep = verdict("F1", heads).sweeps.pivot(index="counting", columns="threshold", values="verdict")
+    assert sweep.loc["as the paper counts"].to_list() == ["holds"] * 5 + ["undetermined"] * 3
+    assert sweep.loc["clean baseline"].to_list() == ["fails"] + ["holds"] * 4 + ["undetermined"] * 3
+    assert sweep.loc["mass instead of ratios"].nunique() == 1
+    assert set(verdict("F3", heads).sweeps["swept"]) == {"classify", "induction_circuit"}
+
+
 # All --------------------------------------------------------------------------------
 
 
@@ -259,7 +360,7 @@ def test_every_finding_speaks_in_sentences_and_plain_values(id):
         assert result.verdict in f.VERDICTS
         assert result.reason.endswith(".") and result.reason[0].isupper() and "nan" not in result.reason
         assert "nan" not in result.statement.lower() and list(result.table.columns)
-        json.dumps(result.numbers, allow_nan=False)
+        json.dumps([result.numbers, result.survival], allow_nan=False)
         assert set(f.FINDINGS[id].words) == set(f.VERDICTS)
 
 
@@ -287,7 +388,10 @@ def test_an_unknown_revision_is_refused():
     ],
 )
 def test_panel_verdicts(verdicts, expected):
-    made = {f"model {i}": f.Finding("F1", v, "Because.", "", {}, pd.DataFrame()) for i, v in enumerate(verdicts)}
+    made = {
+        f"model {i}": f.Finding("F1", v, "Because.", "", "", {}, pd.DataFrame(), {}, pd.DataFrame(), {}, None)
+        for i, v in enumerate(verdicts)
+    }
     assert f.panel_verdict(made)[0] == expected
 
 

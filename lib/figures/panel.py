@@ -241,11 +241,11 @@ def separations(runs, group="all layers"):
         ):
             ax.plot(x, curve[name], "-o", ms=4, color=colour, label=label)
             shade(ax, x, (curve[f"{name}_low"], curve[f"{name}_high"]), colour)
-        words.append(f"{run.spec.label}: {controls.answer(curves, group)}")
+        words.append(f"{run.spec.label}: {controls.answer(curves, group)}.")
         rows.append(curves.assign(model=run.model))
     axes[0][0].set(ylabel="area under the ROC curve", ylim=(-0.03, 1.03))
     if rows:
-        axes[0][0].legend(fontsize="x-small", frameon=True, loc="lower right")
+        fig.legend(*axes[0][0].get_legend_handles_labels(), fontsize="x-small", loc="outside upper center", ncol=2)
     n = ", ".join(str(int((~c.in_circuit(r.trajectory, r.counting).any(axis=0)).sum())) for r in runs)
     alt = "Lines of the area under the ROC curve, 0.5 being chance, against training tokens. " + " ".join(words)
     caption = (
