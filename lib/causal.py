@@ -13,7 +13,7 @@ import pandas as pd
 
 from lib import heads, provenance
 from lib.paths import atomic, results_dir
-from lib.words import join, name_of, percent, plural, tokens_text
+from lib.words import name_of
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
 DRAWS = 20  # sets of matched random heads; the paper uses one
@@ -177,86 +177,3 @@ def trajectory(panel, model):
     whole = pd.concat(parts, ignore_index=True)
     whole.attrs = {name: measured[name] for name in ("n_sequences", "draws")}
     return whole
-
-
-STARTS_TO_MATTER = (
-    "The circuit matters from the first revision on at which, and at all later ones, zeroing the final circuit raises "
-    "the loss by more than every one of its matched random draws does."
-)
-
-
-def starts_to_matter(trajectory):
-    """When the final circuit starts to matter, by the rule STARTS_TO_MATTER: (step or None, sentence).
-
-    trajectory: what trajectory() returns, or None.
-    """
-    if trajectory is None:
-        return None, "Nothing has been measured."
-    by_step = trajectory.groupby(["condition", "step"])["loss"]
-    loss = by_step.max().unstack("condition")  # of the random draws, the one that costs most
-    if "final_circuit" not in loss:
-        return None, "No induction circuit has formed by the last revision."
-    if "final_random" not in loss:
-        return None, "Too few heads are left to draw random ones from, so nothing can be compared."
-    draws = int(trajectory.loc[trajectory["condition"] == "final_random", "draw"].max()) + 1
-    matters = loss["final_circuit"] > loss[["baseline", "final_random"]].max(axis=1)
-    if not matters.iloc[-1]:
-        before = f", though it did at {plural(int(matters.sum()), 'earlier revision')}" if matters.any() else ""
-        sentence = (
-            f"At the last revision zeroing the final circuit does not raise the loss by more than every one of "
-            f"{draws} matched random draws does{before}."
-        )
-        return None, sentence
-    step = int(matters[::-1].cummin()[::-1].idxmax())
-    start = trajectory[trajectory["step"] == step].iloc[0]
-    when = f"{tokens_text(start['tokens'])} ({start['revision']})"
-    return step, (
-        (f"Only at the last revision, {when}," if step == loss.index[-1] else f"From {when} on,")
-        + f" zeroing the final circuit raises the loss by more than every one of {draws} matched random draws does; "
-        f"at a single revision chance alone does that with probability 1 in {draws + 1}."
-    )
-
-
-CRITERIA = (
-    "three or more heads past 50x (clean baseline)",
-    "top-1 of 40 % or more",
-    "the circuit carries four fifths of it",
-    "random heads cost far less",
-    "first-token attractors exist somewhere",
-    "no trajectory is flat",
-)
-
-
-def formed(heads_trajectory, table, thresholds):
-    """Whether circuits have really formed: one (met, what was found) for each of CRITERIA.
-
-    heads_trajectory: lib.heads.trajectory.  table: the causal table of the last revision.
-    "Far less" means that the mean over the random draws costs at most half of what the
-    circuit costs.
-    """
-    final = heads_trajectory[heads_trajectory["step"] == heads_trajectory["step"].max()]
-    n_clean = int((final["selectivity_clean_induction"] >= thresholds.induction_circuit).sum())
-    top1 = table.groupby("condition")["top1"].mean()
-    lost = (1 - top1 / top1["baseline"]) if top1["baseline"] else pd.Series(dtype=float)
-    circuit_loses, random_loses = lost.get("circuit"), lost.get("random")
-    counts = {
-        "induction heads": heads_trajectory["selectivity_induction"] >= thresholds.induction_circuit,
-        "BOS heads": heads_trajectory["selectivity_first_token"] >= thresholds.classify,
-    }
-    curves = {name: met.groupby(heads_trajectory["step"]).sum() for name, met in counts.items()}
-    flat = [name for name, curve in curves.items() if curve.nunique() == 1]
-    most = int(curves["BOS heads"].max())
-    return [
-        (n_clean >= 3, plural(n_clean, "head")),
-        (bool(top1["baseline"] >= 0.4), percent(top1["baseline"])),
-        (
-            circuit_loses is not None and bool(circuit_loses >= 0.8),
-            "no circuit" if circuit_loses is None else f"{percent(circuit_loses)} of top-1 is lost",
-        ),
-        (
-            circuit_loses is not None and random_loses is not None and bool(random_loses <= circuit_loses / 2),
-            "nothing to compare" if random_loses is None else f"{percent(random_loses)} is lost on average",
-        ),
-        (most > 0, f"at most {plural(most, 'head')} at one revision"),
-        (not flat, "both counts change" if not flat else f"{join(flat)} never change"),
-    ]

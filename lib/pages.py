@@ -17,6 +17,7 @@ from lib import (
     controls,
     crosschecks,
     display,
+    effects,
     evidence,
     ledger,
     metrics,
@@ -371,7 +372,7 @@ def training(report):
 
 def formed(report):
     """The causal check of every model at its last revision, and whether it meets what was asked of its training."""
-    checks, effects, tables = [], [], []
+    checks, rows, tables = [], [], []
     for name, run in report.runs.items():
         table_ = causal.read(report.panel, name, run.revision)
         if table_ is None:
@@ -381,7 +382,7 @@ def formed(report):
         top1, loss = by_condition["top1"], by_condition["loss"].mean()
         mean, low, high = top1.mean(), top1.min(), top1.max()
         share = lambda key: w.percent(mean[key]) if key in mean else "–"  # noqa: E731
-        effects.append(
+        rows.append(
             [
                 run.spec.label,
                 w.join(table_.loc[table_["condition"] == "circuit", "heads"].str.split(" ").explode()) or "none",
@@ -395,7 +396,7 @@ def formed(report):
                 run.spec.label,
                 *[
                     ("yes: " if ok else "**no**: ") + text
-                    for ok, text in causal.formed(run.heads, table_, report.panel.thresholds)
+                    for ok, text in effects.formed(run.heads, table_, report.panel.thresholds)
                 ],
             ]
         )
@@ -411,10 +412,10 @@ def formed(report):
         "The induction circuit (all heads past 50x at the last revision, paper's baseline) is set to zero, and so are "
         f"{draws} random sets of heads of the same size, from the same layers as far as these have other heads "
         f"and else from anywhere. Measured on {n} sequences of the batch (over the whole of training: [](causal.md)):\n\n"
-        + scrolling(turned(effects, effects_header), "Causal check")
+        + scrolling(turned(rows, effects_header), "Causal check")
         + "\n\nThis was asked of their training, and the recipes were chosen for it and for speed, not for the "
         "verdicts on the findings:\n\n"
-        + scrolling(turned(checks, ["", *causal.CRITERIA]), "What was asked of the training")
+        + scrolling(turned(checks, ["", *effects.CRITERIA]), "What was asked of the training")
         + "\n\n*Far less* means at most half of what the circuit costs. Where a circuit fills its layer, no other head of "
         "that layer is left to draw, and the random sets reach the previous-token heads that the circuit builds on."
     )
@@ -429,8 +430,7 @@ def matters(report):
         if tables is None:
             parts.append("No causal table of this model has been measured.")
             continue
-        _, sentence = causal.starts_to_matter(tables)
-        parts += [sentence, raw(causal_figures.over_training(tables, run.spec.label))]
+        parts += [effects.when_it_matters(tables), raw(causal_figures.over_training(tables, run.spec.label))]
         last = tables[tables["step"] == tables["step"].max()]
         parts.append(
             f"At {last['revision'].iloc[0]}:\n\n"

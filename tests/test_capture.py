@@ -1,4 +1,4 @@
-"""Capture and ablation: golden values, transformers' own eager attention, and surgery on the weights."""
+"""Capture: golden values and transformers' own eager attention."""
 
 import json
 
@@ -9,7 +9,6 @@ from conftest import GOLDEN, tiny_model
 from transformers import AutoModelForCausalLM
 
 from lib import capture, metrics
-from lib.ablation import capability, matched_random
 from lib.batch import induction_batch
 from lib.capture import measure_heads
 
@@ -51,16 +50,6 @@ def test_golden_head_table(golden):
         )
     assert table["pr"].to_numpy() == pytest.approx(flat(golden_values["participation_ratio"]), rel=1e-3)
     assert table["pr_centred"].to_numpy() == pytest.approx(flat(golden_values["participation_ratio_centred"]), rel=1e-3)
-
-
-def test_golden_capability(golden):
-    expected, model, batch = golden
-    whole = expected["measurement"]["baseline_capability"]
-    assert capability(model, batch) == pytest.approx(whole, abs=1e-5)
-    ablation = expected["ablation"]
-    assert capability(model, batch, ablation["heads"]) == pytest.approx(ablation["capability"], abs=1e-5)
-    # Hooks leave nothing behind.
-    assert capability(model, batch) == pytest.approx(whole, abs=1e-5)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -111,38 +100,3 @@ def test_broken_weights_are_named_by_layer_and_head():
         model.model.layers[1].self_attn.v_proj.weight[8:] = float("inf")  # the values of head 1
     with pytest.raises(ValueError, match="layer 1 head 1 .*NaN or infinity"):
         measure_heads(model, induction_batch(4, 64, 0, 64))
-
-
-def test_ablation_equals_removing_the_heads_columns_of_the_output_projection():
-    batch = induction_batch(16, 64, 0, 64)
-    ablated = capability(tiny_model("olmo", 2), batch, [(0, 1), (2, 0)])
-    model = tiny_model("olmo", 2)
-    with torch.no_grad():
-        model.model.layers[0].self_attn.o_proj.weight[:, 8:] = 0
-        model.model.layers[2].self_attn.o_proj.weight[:, :8] = 0
-        logits = model(batch.tokens).logits[:, -1]
-    loss = torch.nn.functional.cross_entropy(logits, batch.targets).item()
-    assert ablated["loss"] == pytest.approx(loss, abs=1e-5)
-    assert ablated["top1"] == pytest.approx((logits.argmax(-1) == batch.targets).float().mean().item())
-
-
-def test_a_head_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="no head L3H0: the model has 3 layers of 2 heads"):
-        capability(tiny_model("olmo", 0), induction_batch(2, 64, 0, 64), [(3, 0)])
-
-
-def test_matched_random_heads_match_layer_by_layer():
-    circuit = [(0, 1), (2, 0), (2, 3)]
-    draws = matched_random(circuit, n_layers=4, n_heads=8, draws=20)
-    for draw in draws:
-        assert not set(draw) & set(circuit) and len(set(draw)) == 3
-        assert sorted(layer for layer, _ in draw) == [0, 2, 2]
-    assert len({tuple(d) for d in draws}) > 1
-    assert draws == matched_random(circuit, 4, 8, 20)
-
-
-def test_matched_random_fills_up_from_other_layers():
-    circuit = [(1, 0), (1, 1), (1, 2)]
-    for draw in matched_random(circuit, n_layers=3, n_heads=4, draws=10):
-        assert (1, 3) in draw and len(set(draw)) == 3 and not set(draw) & set(circuit)
-    assert matched_random([(0, 0), (0, 1), (1, 0)], n_layers=2, n_heads=2, draws=5) == []

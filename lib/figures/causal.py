@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 from matplotlib.ticker import PercentFormatter
 
-from lib import causal
+from lib import effects
 from lib import words as w
 from lib.display import drawn
 from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, WIDTH, training_axis
@@ -33,7 +33,7 @@ def over_training(tables, label):
     lib.display.Figure whose data are the tables themselves, with all four measures.
     """
     tokens = tables.groupby("step")["tokens"].first()
-    start, _ = causal.starts_to_matter(tables)
+    start = effects.starts_to_matter(tables, "average")
     fig, axes = plt.subplots(2, 1, figsize=(WIDTH, 5.6), sharex=True, layout="constrained")
     for ax, (measure, title) in zip(axes, PANELS.items()):
         x = dict(zip(tokens.index, training_axis(ax, tokens, "training tokens" if ax is axes[-1] else "")))
@@ -66,7 +66,7 @@ def over_training(tables, label):
     handles = dict(zip(*axes[0].get_legend_handles_labels()[::-1]))
     shown = [text for text in LABELS.values() if text in handles]
     fig.legend([handles[t] for t in shown], shown, loc="outside upper center", ncols=3, fontsize="small", frameon=False)
-    return drawn(fig, "causal", _alt(tables, label, start), _caption(tables, start), tables)
+    return drawn(fig, f"causal_{label.lower()}", _alt(tables, label, start), _caption(tables, start), tables)
 
 
 def _alt(tables, label, start):
@@ -103,6 +103,6 @@ def _caption(tables, start):
         parts.append(f"Grey: mean, lowest and highest of {draws} random sets of heads matched to the final circuit.")
     if start is not None:
         parts.append(
-            f"Dotted: from here on zeroing the final circuit raises the loss by more than all {draws} draws do."
+            "Dotted: from here on zeroing the final circuit raises the loss by more than the draws do on average."
         )
     return " ".join(parts)

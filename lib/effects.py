@@ -1,0 +1,119 @@
+"""What causal tables say: when a circuit starts to matter, and whether circuits have formed at all."""
+
+import pandas as pd
+
+from lib.words import join, percent, plural, tokens_text
+
+STARTS_TO_MATTER = {
+    "most": "more than every one of the matched random draws",
+    "average": "more than the matched random draws do on average",
+}
+
+
+def starts_to_matter(trajectory, against="most"):
+    """First step from which on, there and ever after, zeroing the final circuit raises the loss by more than draws do.
+
+    trajectory: lib.causal.trajectory.  against: a key of STARTS_TO_MATTER.  The loss
+    must rise above that of the whole model, too.  None if there is no such step, or
+    nothing to compare.
+    """
+    loss = trajectory.groupby(["condition", "step"])["loss"]
+    loss = (loss.max() if against == "most" else loss.mean()).unstack("condition")
+    if not {"final_circuit", "final_random"} <= set(loss.columns):
+        return None
+    matters = loss["final_circuit"] > loss[["baseline", "final_random"]].max(axis=1)
+    ever_after = matters[::-1].cummin()[::-1]
+    return int(ever_after.idxmax()) if ever_after.any() else None
+
+
+def when_it_matters(trajectory):
+    """starts_to_matter in a few sentences, with what the dearest random draws hit; trajectory may be None."""
+    if trajectory is None:
+        return "Nothing has been measured."
+    conditions = set(trajectory["condition"])
+    if "final_circuit" not in conditions:
+        return "No induction circuit has formed by the last revision."
+    if "final_random" not in conditions:
+        return "Too few heads are left to draw random ones from, so nothing can be compared."
+    n = int(trajectory.loc[trajectory["condition"] == "final_random", "draw"].max()) + 1
+    parts = []
+    for against, text in (
+        ("average", f"the average of {n} matched random sets"),
+        ("most", f"every one of the {n} sets"),
+    ):
+        step = starts_to_matter(trajectory, against)
+        if step is None:
+            parts.append(f"It never lastingly costs more than {text} does.")
+        else:
+            start = trajectory[trajectory["step"] == step].iloc[0]
+            parts.append(
+                f"Zeroing the final circuit raises the loss by more than {text} does from {start['revision']} "
+                f"({tokens_text(start['tokens'])}) on."
+            )
+    return " ".join([*parts, _dearest(trajectory[trajectory["step"] == trajectory["step"].max()], n)])
+
+
+def _dearest(tables, n):
+    """How many random draws cost as much as the circuit at the last checkpoint, and what they hit."""
+    one = tables.drop_duplicates("condition").set_index("condition")
+    draws = tables[tables["condition"] == "final_random"]
+    circuit = one.loc["final_circuit", "loss"]
+    dear = draws[draws["loss"] >= circuit]
+    if dear.empty:
+        return f"(At one revision, chance alone puts the circuit above all {n} sets with probability 1 in {n + 1}.)"
+    text = f"At the last revision {plural(len(dear), 'set')} of {n} cost as much as the circuit or more"
+    if "previous_token" in one.index:
+        previous = set(one.loc["previous_token", "heads"].split())
+        hits = draws["heads"].map(lambda heads: bool(previous & set(heads.split())))
+        text += f"; {int(hits[dear.index].sum())} of them hold a head of the previous-token circuit, on which induction is built"
+        if not hits.all():
+            text += (
+                f". The {plural(int((~hits).sum()), 'set')} without such a head raise the loss from "
+                f"{one.loc['baseline', 'loss']:.2f} to {draws.loc[~hits, 'loss'].mean():.2f} on average, the circuit to {circuit:.2f}"
+            )
+    return text + "."
+
+
+CRITERIA = (
+    "three or more heads past 50x (clean baseline)",
+    "top-1 of 40 % or more",
+    "the circuit carries four fifths of it",
+    "random heads cost far less",
+    "first-token attractors exist somewhere",
+    "no trajectory is flat",
+)
+
+
+def formed(heads_trajectory, table, thresholds):
+    """Whether circuits have really formed: one (met, what was found) for each of CRITERIA.
+
+    heads_trajectory: lib.heads.trajectory.  table: the causal table of the last revision.
+    "Far less" means that the mean over the random draws costs at most half of what the
+    circuit costs.
+    """
+    final = heads_trajectory[heads_trajectory["step"] == heads_trajectory["step"].max()]
+    n_clean = int((final["selectivity_clean_induction"] >= thresholds.induction_circuit).sum())
+    top1 = table.groupby("condition")["top1"].mean()
+    lost = (1 - top1 / top1["baseline"]) if top1["baseline"] else pd.Series(dtype=float)
+    circuit_loses, random_loses = lost.get("circuit"), lost.get("random")
+    counts = {
+        "induction heads": heads_trajectory["selectivity_induction"] >= thresholds.induction_circuit,
+        "BOS heads": heads_trajectory["selectivity_first_token"] >= thresholds.classify,
+    }
+    curves = {name: met.groupby(heads_trajectory["step"]).sum() for name, met in counts.items()}
+    flat = [name for name, curve in curves.items() if curve.nunique() == 1]
+    most = int(curves["BOS heads"].max())
+    return [
+        (n_clean >= 3, plural(n_clean, "head")),
+        (bool(top1["baseline"] >= 0.4), percent(top1["baseline"])),
+        (
+            circuit_loses is not None and bool(circuit_loses >= 0.8),
+            "no circuit" if circuit_loses is None else f"{percent(circuit_loses)} of top-1 is lost",
+        ),
+        (
+            circuit_loses is not None and random_loses is not None and bool(random_loses <= circuit_loses / 2),
+            "nothing to compare" if random_loses is None else f"{percent(random_loses)} is lost on average",
+        ),
+        (most > 0, f"at most {plural(most, 'head')} at one revision"),
+        (not flat, "both counts change" if not flat else f"{join(flat)} never change"),
+    ]
