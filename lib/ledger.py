@@ -1315,9 +1315,9 @@ def page(published):
         f"{n[UNCHECKED]} cannot be checked with them."
     ]
     for section in SECTIONS:
-        header = ["no.", "The paper says", "Where", "Recomputed", "Verdict", "Why"]
+        header = ["no.", "The paper says, and where", "Recomputed, and the verdict", "Why"]
         body = [
-            [r.id, r.claim, r.where, r.value, f"[{r.verdict}]{{.verdict .{VERDICTS[r.verdict]}}}", r.why]
+            [r.id, f"{r.claim} *({r.where})*", f"[{r.verdict}]{{.verdict .{VERDICTS[r.verdict]}}} {r.value}", r.why]
             for r in rows[rows["finding"] == section].itertuples()
         ]
         lines = ["| " + " | ".join(cells) + " |" for cells in [header, *body]]

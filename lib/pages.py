@@ -191,7 +191,7 @@ def ceiling(report):
         rows.append(
             [
                 name, seq_len, f"{within} of {seq_len // 2 - 20}", f"{50 * (seq_len // 2 - 20) / within:.0f}x",
-                f"{hits} of {len(first_a):,}", f"{exact:.0f}x",
+                f"{hits:,} of {len(first_a):,}", f"{exact:.0f}x",
             ]
         )  # fmt: skip
     header = [

@@ -443,3 +443,16 @@ def test_the_figure_is_told_in_words_with_its_numbers(circuit, random):
     assert ("final circuit zeroed: top-1 33.3 %, loss 3.00" in figure.alt) == (circuit is not None)
     assert ("2 random sets" in figure.caption) == (random is not None)
     assert ("starts to matter at 1k tokens (step1)" in figure.alt) == (circuit is not None)
+
+
+def test_the_words_say_what_the_dearest_draws_hit():
+    rows = [("baseline", -1, "", 2.0), ("previous_token", -1, "L0H0", 9.0), ("final_circuit", -1, "L1H0", 2.8)]
+    rows += [("final_random", i, f"L0H{i}", loss) for i, loss in enumerate([3.0, 2.1, 2.2])]
+    made = pd.DataFrame(rows, columns=["condition", "draw", "heads", "loss"]).assign(
+        step=0, revision="r0", tokens=4_000_000
+    )
+    text = effects.when_it_matters(made)
+    assert "more than the average of 3 matched random sets does from r0 (4M tokens) on" in text
+    assert "It never lastingly costs more than every one of the 3 sets does." in text
+    assert "1 set of 3 cost as much as the circuit or more; 1 of them hold a head of the previous-token circuit" in text
+    assert "The 2 sets without such a head raise the loss from 2.00 to 2.15 on average, the circuit to 2.80" in text
