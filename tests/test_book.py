@@ -38,6 +38,7 @@ def pages(site):
 def test_every_page_is_there(pages):
     there = {str(p) for p in pages}
     narrative = ["index", "methods", "models", "F1", "F2", "F3", "F4", "F5", "status", "reproduce", "references"]
+    narrative += ["ledger", "causal", "crosschecks"]
     assert {f"book/{name}.html" for name in narrative} <= there
     runs = {f"runs/F{i}/{model}/{revision}.html" for i in range(1, 6) for model in TINY for revision in TOKENS}
     assert runs <= there and len(runs) == 30
@@ -85,6 +86,62 @@ def test_every_image_has_an_alt_text_with_numbers_and_every_figure_its_data(page
             assert figure.find("figcaption").find("a", download=True)["href"].startswith("data:text/csv;base64,")
             assert figure.find("img")
     assert n >= 30 + 5
+
+
+def text_of(pages, name):
+    return pages[next(p for p in pages if str(p) == f"book/{name}.html")].find("main")
+
+
+@pytest.mark.parametrize("finding", ["F1", "F2", "F3", "F4", "F5"])
+def test_each_finding_page_holds_the_four_columns_of_evidence(pages, finding):
+    page = text_of(pages, finding)
+    table = page.find("div", class_="evidence").find("table")
+    header = [cell.get_text() for cell in table.find_all("th")]
+    assert header[1:] == [
+        "The paper claims",
+        "Its published figures, recomputed",
+        "The small model",
+        "How sure that is",
+    ]
+    for row in table.find("tbody").find_all("tr"):
+        _, claim, published, ours, sure = (cell.get_text() for cell in row.find_all("td"))
+        assert claim and sure and "resamples" in sure
+        for cell in (published, ours):
+            assert cell.split()[0] in ("holds", "fails", "undetermined")
+
+
+@pytest.mark.parametrize("finding", ["F1", "F2", "F3", "F4", "F5"])
+def test_each_finding_page_draws_the_published_panel_and_says_what_its_verdicts_rest_on(pages, finding):
+    page = text_of(pages, finding)
+    names = {a["download"] for a in page.find_all("a", download=True)}
+    assert {f"{finding}_published.csv", f"{finding}_panel.csv", f"{finding}_assumptions.csv"} <= names
+    for assumption in ("clean baseline", "by best class", "with attention mass", "mass instead of ratios"):
+        assert page.find("strong", string=assumption), assumption
+    assert "Ratios without attention." in page.get_text() and "Other sequences." in page.get_text()
+
+
+def test_the_ledger_page_has_a_row_a_statement(pages):
+    from lib import ledger, published
+
+    entries = ledger.entries(published.load())
+    rows = {
+        row.find("td").get_text(): row.get_text() for row in text_of(pages, "ledger").find_all("tr") if row.find("td")
+    }
+    assert set(entries["id"]) <= set(rows) and len(entries) >= 25
+    for entry in entries.itertuples():
+        assert entry.verdict in rows[entry.id]
+
+
+def test_published_tables_can_be_downloaded(site, pages):
+    links = [a["href"] for a in text_of(pages, "ledger").find_all("a", href=True) if a["href"].endswith(".csv")]
+    assert len(links) == 3 and all((site / "book" / link).resolve().is_file() for link in links)
+
+
+def test_every_run_page_says_what_its_verdict_rests_on(pages):
+    for path, page in pages.items():
+        if str(path).startswith("runs/"):
+            assert "What it rests on:" in page.find("main").get_text(), path
+            assert len(page.find_all("figure", class_="drawn")) == 2, path
 
 
 def test_no_page_shows_a_traceback_or_a_number_that_is_none(pages):
