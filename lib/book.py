@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from lib.pages import FINDING_PAGES, PAGES, Report
-from lib.panel import PanelError, load_panel
+from lib.panel import UserError, load_panel
 from lib.paths import ROOT
 from lib.run import notebooks
 
@@ -75,13 +75,13 @@ def build(panel_argument, folder):
 
 
 def main(arguments=None):
-    """Command line; returns Jupyter Book's exit code, 2 for a wrong panel."""
+    """Command line; returns Jupyter Book's exit code, 2 for a mistake in the panel or the published tables."""
     parser = argparse.ArgumentParser(prog="python -m lib.book", description="Build the report of a panel.")
     parser.add_argument("--panel", default="mini", help="name of a file in panels/, or a path (default: mini)")
     options = parser.parse_args(arguments)
     try:
         code, page = build(options.panel, ROOT)
-    except PanelError as error:
+    except UserError as error:
         print(error, file=sys.stderr)
         return 2
     if code == 0:

@@ -65,5 +65,5 @@ def how_sure(finding):
     changed = [f"{a} ({v})" for a, (v, _) in finding.survival.items() if v != finding.verdict]
     words.append(f"changes under {join(changed)}" if changed else "same under every assumption")
     kept = (finding.sweeps["verdict"] == finding.verdict).mean()
-    words.append(f"same in {percent(kept)} of assumptions x thresholds")
+    words.append(f"same in {percent(kept)} of the cells of the strip below")
     return "; ".join(words)

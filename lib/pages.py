@@ -131,25 +131,25 @@ def glance(report):
         cells = [badge(report.final[id][label].verdict) for label in labels]
         page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
         rows.append([page, _published_cell(report, id), badge(verdict), *cells])
-    header = ["finding", "the paper's own figures", "the mini models together", *labels]
+    header = ["finding", "paper", "mini models", *labels]
     entries = ledger.entries(report.published)["verdict"].value_counts()
     return (
         raw(panel_figures.order_of_emergence(list(report.runs.values())))
         + "\n\n"
-        + scrolling(table(rows, header), "Verdicts of the findings, by model")
-        + "\n\nThe second column puts the paper's published figures through the same rules, model by model (✓ holds, "
-        f"✗ fails). Statement by statement, the [ledger](ledger.md) holds the paper against its own files: of "
+        + scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
+        + f"\n\nThe column *paper* puts the paper's published figures through the same rules: {w.join(published.MODELS.values())}, "
+        f"in this order (✓ holds, ✗ fails). *Mini models* is the verdict over all three. Statement by statement, the [ledger](ledger.md) holds the paper against its own files: of "
         f"{entries.sum()} statements {entries.get('agrees', 0)} agree with them, {entries.get('disagrees', 0)} do not and "
         f"{entries.get('cannot be checked', 0)} cannot be checked with what is published."
     )
 
 
 def _published_cell(report, id):
-    """The paper's models, each with the mark of its verdict."""
+    """The marks of the verdicts on the paper's models, in the order of published.MODELS."""
     if id not in evidence.JUDGE:
         return "–"
     judged = evidence.published_judgements(id, report.published)
-    return ", ".join(f"{style.VERDICT_MARKS[v]} {published.MODELS[m].split()[0]}" for m, (v, _) in judged.items())
+    return "\u00a0".join(style.VERDICT_MARKS[verdict] for verdict, _ in judged.values())
 
 
 def found(report):

@@ -189,6 +189,22 @@ def test_a_failed_run_shows_on_the_status_page(tiny_panel, tmp_path):
     assert (tmp_path / "site" / "runs" / "F1" / "tiny-olmo" / "step0.ipynb").is_file()
 
 
+def test_a_published_table_that_cannot_be_used_is_named_without_a_traceback(tiny_panel, tmp_path, monkeypatch, capsys):
+    import shutil
+
+    from lib import published
+
+    shutil.copytree(published.DATA, tmp_path / "published")
+    table = tmp_path / "published" / "published_pr.csv"
+    table.write_text(table.read_text().replace("1.8860889673233032", "much"))
+    monkeypatch.setattr(book.Report, "published", property(lambda _: published.load(tmp_path / "published")))
+    monkeypatch.setattr(book, "ROOT", tmp_path)
+    monkeypatch.setattr(book, "PAGES", {"ledger": book.PAGES["ledger"]})
+    assert book.main(["--panel", tiny_panel]) == 2
+    error = capsys.readouterr().err
+    assert "published_pr.csv, row 2, column pr: found 'much'" in error and "Traceback" not in error
+
+
 def test_the_table_of_contents_names_the_pages_that_exist():
     content = yaml.safe_load((ROOT / "_toc.yml").read_text())
     files = [content["root"], *[c["file"] for part in content["parts"] for c in part["chapters"]]]
