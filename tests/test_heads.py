@@ -5,7 +5,8 @@ import pytest
 import yaml
 from conftest import tiny_model
 
-from lib import heads, provenance
+from lib import bootstrap, heads, provenance
+from lib.counting import Trajectory
 from lib.models import CheckpointError
 from lib.panel import load_panel
 
@@ -114,3 +115,26 @@ def test_comments_do_not_make_results_stale(tmp_path, monkeypatch):
         assert digest("x = 1\n") == digest("# why\n\nx = 1  # because\n") != digest("x = 2\n")
     finally:
         provenance.code_digest.cache_clear()
+
+
+def test_replicates_lie_in_the_same_file_and_give_its_intervals(panel):
+    table = heads.measure(panel, "tiny-neox", "step10")
+    replicates = heads.read_replicates(panel, "tiny-neox", "step10")
+    assert {"pr", "pr_centred", "sink_mass", "prefix_matching", "baseline_paper", "attention_induction"} <= set(
+        replicates
+    )
+    for name, values in replicates.items():
+        assert values.shape == (bootstrap.REPLICATES, len(table))
+        low, high = bootstrap.interval(values)
+        assert table[f"{name}_low"].to_numpy() == pytest.approx(low, rel=1e-5)
+        assert table[f"{name}_high"].to_numpy() == pytest.approx(high, rel=1e-5)
+        assert (table[f"{name}_low"] <= table[name] * (1 + 1e-6)).mean() > 0.9
+    assert not any(c.startswith("replicates_") for c in heads.read(panel, "tiny-neox", "step10").columns)
+
+
+def test_replicates_of_all_revisions_stand_in_the_order_of_the_trajectory(panel):
+    whole = Trajectory.of(heads.trajectory(panel, "tiny-olmo"), heads.replicates(panel, "tiny-olmo"))
+    assert whole["pr"].shape == (3, 6) and whole.replicates["pr"].shape == (bootstrap.REPLICATES, 3, 6)
+    middle = whole.replicates["selectivity_induction"].mean(axis=0)
+    assert middle == pytest.approx(whole["selectivity_induction"], rel=0.2)
+    assert whole.draw(7)["pr"] == pytest.approx(whole.replicates["pr"][7])
