@@ -13,12 +13,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import yaml
 
 from lib.pages import FINDING_PAGES, PAGES, Report
 from lib.panel import UserError, load_panel
 from lib.paths import ROOT
 from lib.run import notebooks
+from lib.words import join
 
 
 def assemble(panel_argument, site):
@@ -44,11 +46,32 @@ def assemble(panel_argument, site):
             put(f"book/_generated/{id}_{name}.md", page(report, id) + "\n")
     present = [job for job in report.jobs if report.status[job]]
     for job in present:
-        put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", job.output.read_bytes())
+        page = nbformat.read(job.output, as_version=4)
+        page.cells.insert(1, nbformat.v4.new_markdown_cell(neighbours(job, report.panel, present), id="neighbours"))
+        put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", nbformat.writes(page))
     put("_toc.yml", yaml.safe_dump(toc(present), sort_keys=False, allow_unicode=True))
     for path in [p for p in site.rglob("*") if p.is_file() and p not in keep and "_build" not in p.parts]:
         path.unlink()
     return report
+
+
+def neighbours(job, panel, present):
+    """Links of a run page: revisions before and after, its finding's page, the same checkpoint in other findings."""
+    there = {(j.finding, j.model, j.revision) for j in present}
+    names = [r.name for r in panel.model(job.model).revisions]
+    names = [name for name in names if (job.finding, job.model, name) in there]
+    at = names.index(job.revision)
+    links = []
+    if at > 0:
+        links.append(f"← [{names[at - 1]}]({names[at - 1]}.ipynb)")
+    if at + 1 < len(names):
+        links.append(f"[{names[at + 1]}]({names[at + 1]}.ipynb) →")
+    if (ROOT / "book" / f"{job.finding}.md").is_file():
+        links.append(f"[{job.finding} over all models](../../../book/{job.finding}.md)")
+    others = [f for f in notebooks() if f != job.finding and (f, job.model, job.revision) in there]
+    if others:
+        links.append("this checkpoint in " + join(f"[{f}](../../{f}/{job.model}/{job.revision}.ipynb)" for f in others))
+    return " · ".join(links)
 
 
 def toc(jobs):

@@ -38,7 +38,7 @@ def pages(site):
 def test_every_page_is_there(pages):
     there = {str(p) for p in pages}
     narrative = ["index", "methods", "models", "F1", "F2", "F3", "F4", "F5", "status", "reproduce", "references"]
-    narrative += ["ledger", "causal", "crosschecks"]
+    narrative += ["ledger", "causal", "crosschecks", "glossary"]
     assert {f"book/{name}.html" for name in narrative} <= there
     runs = {f"runs/F{i}/{model}/{revision}.html" for i in range(1, 6) for model in TINY for revision in TOKENS}
     assert runs <= there and len(runs) == 30
@@ -74,6 +74,17 @@ def test_the_run_pages_are_linked_from_their_finding_and_from_the_status_page(pa
             for i in range(1, 6):
                 link = f"../runs/F{i}/{model}/{revision}.html"
                 assert link in targets("status") and link in targets(f"F{i}")
+
+
+def test_a_run_page_leads_to_its_neighbours(pages):
+    for path, page in pages.items():
+        if str(path).startswith("runs/"):
+            finding, model, revision = path.with_suffix("").parts[1:]
+            targets = {a["href"] for a in page.find("main").find_all("a", href=True)}
+            at = list(TOKENS).index(revision)
+            near = {f"{name}.html" for name in list(TOKENS)[max(0, at - 1) : at + 2] if name != revision}
+            assert near <= targets and f"../../../book/{finding}.html" in targets
+            assert {f"../../F{i}/{model}/{revision}.html" for i in range(1, 6) if f"F{i}" != finding} <= targets
 
 
 def test_every_image_has_an_alt_text_with_numbers_and_every_figure_its_data(pages):
