@@ -304,10 +304,14 @@ def _send_result(pipe, job, key, environment):
 
 
 def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
-    """Run a panel; returns {job: error} of the runs that failed.  Raises PanelError for wrong names."""
+    """Run a panel; raises PanelError for wrong names.
+
+    Returns ({job: error} of the runs that failed, measure_missing's errors).
+    """
     jobs = plan(panel_argument, findings, models, revisions)
     models = list(dict.fromkeys(job.model for job in jobs))
-    for (what, model, revision), error in measure_missing(panel_argument, models, workers).items():
+    unmeasured = measure_missing(panel_argument, models, workers)
+    for (what, model, revision), error in unmeasured.items():
         print(f"could not measure the {what} of {model} {revision}: {error}", file=sys.stderr)
     panel = load_panel(panel_argument)
     digests = head_digests(panel, models)
@@ -326,7 +330,7 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
             if error:
                 failed[futures[future]] = str(error)
                 tqdm.write(f"failed: {futures[future]}: {error}", file=sys.stderr)
-    return failed
+    return failed, unmeasured
 
 
 def is_done(job, key):
@@ -336,7 +340,7 @@ def is_done(job, key):
 
 
 def main(arguments=None):
-    """Command line; returns 0, 1 if a run failed, 2 for a mistake in the arguments or the panel."""
+    """Command line; returns 0, 1 if a run or a measurement failed, 2 for a mistake in the arguments or the panel."""
     parser = argparse.ArgumentParser(prog="python -m lib.run", description="Execute the notebooks of a panel.")
     parser.add_argument("--panel", default="mini", help="name of a file in panels/, or a path (default: mini)")
     parser.add_argument("--findings", nargs="+", metavar="F", help="only these findings")
@@ -347,7 +351,7 @@ def main(arguments=None):
     if options.jobs < 1:
         parser.error("--jobs: expected 1 or more")
     try:
-        failed = run(options.panel, options.findings, options.models, options.revisions, options.jobs)
+        failed, unmeasured = run(options.panel, options.findings, options.models, options.revisions, options.jobs)
     except PanelError as error:
         print(error, file=sys.stderr)
         return 2
@@ -358,7 +362,7 @@ def main(arguments=None):
         print(f"{len(failed)} runs failed; their notebooks keep the traceback:", file=sys.stderr)
         for job in failed:
             print(f"  {os.path.relpath(job.output)}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if failed or unmeasured else 0
 
 
 if __name__ == "__main__":

@@ -128,6 +128,16 @@ def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebook
     assert "2 runs, 1 unchanged" in capsys.readouterr().err
 
 
+def test_a_causal_table_that_cannot_be_measured_is_said_and_stops_no_notebook(tiny_panel, notebooks, capsys):
+    blocked = run.results_dir("tiny") / "causal"
+    blocked.mkdir(parents=True)
+    (blocked / "tiny-olmo").write_text("a file where a folder should be")
+    assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--findings", "F1", "--revisions", "step0"]) == 1
+    error = capsys.readouterr().err
+    assert "could not measure the causal table of tiny-olmo step0" in error and "runs failed" not in error
+    assert run.status_of(run.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0].output)["status"] == "done"
+
+
 def test_a_kernel_that_dies_fails_its_run_only(tiny_panel, notebooks, capsys):
     break_notebook(notebooks, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 1
