@@ -14,7 +14,7 @@ from lib import findings as f
 from lib import words as w
 from lib.display import drawn
 from lib.figures.run import INTERVAL, bounds_of, pr_plane, recall_of, strip, strip_words
-from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, WIDTH, shade, training_axis
+from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, shade, training_axis
 
 
 def bos_by_layer(runs):
@@ -32,7 +32,7 @@ def bos_by_layer(runs):
             counts,
             vmin=0,
             vmax=n_heads,
-            cmap="cividis",
+            cmap=SEQUENTIAL,
             annot=said if len(counts) <= 8 else None,
             fmt="",
             cbar=False,

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from lib import published as p
 from lib import words as w
 from lib.display import drawn
-from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, WIDTH, training_axis
+from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, training_axis
 from lib.findings import EARLY, FLOOR_LAYERS, RECALL
 
 COLOURS = dict(zip(p.MODELS, MODEL_COLOURS))
@@ -49,7 +49,7 @@ def bos_by_layer(published):
         heads = rows["heads"].iloc[0]
         tokens = rows.groupby("step")["tokens"].first()
         sns.heatmap(
-            counts / heads, vmin=0, vmax=1, cmap="cividis", cbar=False, linewidths=0.3, ax=ax, annot=counts, fmt="d",
+            counts / heads, vmin=0, vmax=1, cmap=SEQUENTIAL, cbar=False, linewidths=0.3, ax=ax, annot=counts, fmt="d",
             annot_kws={"fontsize": 5.5}, xticklabels=[_short(t) for t in tokens], yticklabels=ax is axes[0][0],
         )  # fmt: skip
         ax.tick_params(axis="x", labelrotation=90, labelsize="x-small")

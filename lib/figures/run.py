@@ -22,6 +22,7 @@ from lib.figures.style import (
     CLASS_COLOURS,
     MUTED,
     PALETTE,
+    SEQUENTIAL,
     VERDICT_COLOURS,
     VERDICT_MARKS,
     WIDTH,
@@ -53,7 +54,7 @@ def first_token_map(run):
     sns.heatmap(
         grid.clip(lower=0.1),
         norm=LogNorm(0.1, high),
-        cmap="cividis",
+        cmap=SEQUENTIAL,
         annot=grid.map(lambda v: f"{v:.2g}" if v < 100 else f"{v:.0f}") if n_heads <= 8 else None,
         fmt="",
         annot_kws={"fontsize": 8},
@@ -65,9 +66,7 @@ def first_token_map(run):
         for head in range(n_heads):
             if grid.loc[layer, head] >= thresholds.classify:
                 thin = mass.loc[layer, head] < thresholds.mass_floor
-                left.add_patch(
-                    plt.Rectangle((head, layer), 1, 1, fill=False, ec=PALETTE[3], lw=2, ls=":" if thin else "-")
-                )
+                left.add_patch(plt.Rectangle((head, layer), 1, 1, fill=False, ec="0.1", lw=2, ls=":" if thin else "-"))
     left.set(title="First-token selectivity", xlabel="head", ylabel="layer")
     left.tick_params(axis="y", rotation=0)
     count = lambda counting: lambda heads: c.by_layer(heads, c.is_bos(heads, counting))[..., at, :]  # noqa: E731

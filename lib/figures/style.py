@@ -20,6 +20,7 @@ CLASS_COLOURS = {
 }
 MODEL_COLOURS = [PALETTE[i] for i in (0, 1, 2, 4, 7, 9)]
 MUTED = "0.55"
+SEQUENTIAL = "Oranges"  # light for low: turned over for dark pages (report.css), low stays close to the page
 WIDTH = 7.2  # inches: the book's text column
 VERDICT_COLOURS = {
     "holds": ("#d5ecd9", "#0b5520"),
