@@ -114,6 +114,6 @@ def formed(heads_trajectory, table, thresholds):
             circuit_loses is not None and random_loses is not None and bool(random_loses <= circuit_loses / 2),
             "nothing to compare" if random_loses is None else f"{percent(random_loses)} is lost on average",
         ),
-        (most > 0, f"at most {plural(most, 'head')} at one revision"),
+        (most > 0, f"at most {plural(most, 'head')} at one revision" if most else "no head at any revision"),
         (not flat, "both counts change" if not flat else f"{join(flat)} never change"),
     ]

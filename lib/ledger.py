@@ -1323,6 +1323,6 @@ def page(published):
         lines.insert(1, "|" + "---|" * len(header))
         label = f"Statements: {_title(section)}"
         before = _rules() if section == "F5" else ""
-        region = f'<div class="table-scroll" tabindex="0" role="region" aria-label="{label}">'
+        region = f'<div class="table-scroll evidence" tabindex="0" role="region" aria-label="{label}">'
         parts.append(f"## {_title(section)}\n\n{before}{region}\n\n" + "\n".join(lines) + "\n\n</div>")
     return "\n\n".join(parts)

@@ -412,7 +412,7 @@ def test_the_page(published, entries):
     page = ledger.page(published)
     counts = entries["verdict"].value_counts()
     assert f"**{len(entries)} statements**, {counts['agrees']} agree" in page.splitlines()[0]
-    assert page.count("## ") == len(ledger.SECTIONS) == page.count('<div class="table-scroll"')
+    assert page.count("## ") == len(ledger.SECTIONS) == page.count('<div class="table-scroll evidence"')
     for word, css in ledger.VERDICTS.items():
         assert page.count(f"[{word}]{{.verdict .{css}}}") == counts[word]
     assert all(line.count("|") == 5 for line in page.splitlines() if line.startswith("| "))
