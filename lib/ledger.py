@@ -18,7 +18,8 @@ import pandas as pd
 
 from lib import published as p
 from lib import words as w
-from lib.findings import CLAIMED_SHAPE, FINDINGS, FLOOR_LAYERS, RECALL, shape_of
+from lib.findings import CLAIMED_SHAPE, FINDINGS, FLOOR_LAYERS, RECALL, SINK_FRACTION, shape_of
+from lib.metrics import CLASSES
 
 AGREES, DISAGREES, UNCHECKED = "agrees", "disagrees", "cannot be checked"
 VERDICTS = {AGREES: "holds", DISAGREES: "fails", UNCHECKED: "undetermined"}  # the class of the coloured word
@@ -334,7 +335,7 @@ def _(published):
     by_best = all(matches(100 * BEST_CLASS_FINAL[m], printed[m]) for m in p.MODELS)
     by_any = all(matches(100 * final[m], printed[m]) for m in p.MODELS)
     last = published.selectivity[published.selectivity["step"] == published.selectivity["step"].max()]
-    other = last[last[list(p.CLASSES)].idxmax(axis=1) != "first_token"].groupby(["model", "layer"])["name"].agg(list)
+    other = last[last[list(CLASSES)].idxmax(axis=1) != "first_token"].groupby(["model", "layer"])["name"].agg(list)
     counts = bos_by_layer(published).query("step == step.max()").set_index(["model", "layer"])
     proof = [
         f"{SHORT[m]} layer {layer}"
@@ -586,7 +587,7 @@ def _gap(published, model):
     """Tokens of BOS 50 % over tokens of three heads past 50x; None where the latter is undecided."""
     curve = curve_of(published, model)
     possible, known = induction_at_50x(published, model, 3)
-    half = curve.index[curve["bos_fraction"] >= p.SINK_FRACTION]
+    half = curve.index[curve["bos_fraction"] >= SINK_FRACTION]
     if possible != known or known is None or half.empty:
         return None
     return float(curve.loc[half[0], "tokens"] / curve.loc[known, "tokens"])
@@ -1284,12 +1285,6 @@ def entries(published):
     return pd.DataFrame(rows, columns=["id", "finding", "claim", "where", "value", "verdict", "why"])
 
 
-def for_finding(published, id):
-    """The entries of one finding ("F1" to "F5") or of "tables" or "text"."""
-    rows = entries(published)
-    return rows[rows["finding"] == id].reset_index(drop=True)
-
-
 def _title(section):
     titles = {"tables": "The paper's tables", "text": "The paper's text"}
     return titles[section] if section in titles else f"{section} · {FINDINGS[section].title}"
@@ -1304,9 +1299,8 @@ def _rules():
     )
 
 
-def page(published):
-    """The ledger as Markdown: counts of the verdicts in a sentence, then a section and a table a finding."""
-    rows = entries(published)
+def page(rows):
+    """The ledger as Markdown, from entries(): counts of the verdicts in a sentence, then a section and a table a finding."""
     counts = rows["verdict"].value_counts()
     n = {v: int(counts.get(v, 0)) for v in VERDICTS}
     parts = [

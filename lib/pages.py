@@ -70,6 +70,11 @@ class Report:
         return published.load()
 
     @cached_property
+    def ledger(self):
+        """Every statement of the ledger with its verdict (lib.ledger.entries)."""
+        return ledger.entries(self.published)
+
+    @cached_property
     def causal(self):
         """{model: its causal tables over training (lib.causal.trajectory), None if there are none}."""
         return {name: causal.trajectory(self.panel, name) for name in self.panel.models}
@@ -132,7 +137,7 @@ def glance(report):
         page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
         rows.append([page, _published_cell(report, id), badge(verdict), *cells])
     header = ["finding", "paper", "mini models", *labels]
-    entries = ledger.entries(report.published)["verdict"].value_counts()
+    entries = report.ledger["verdict"].value_counts()
     return (
         raw(panel_figures.order_of_emergence(list(report.runs.values())))
         + "\n\n"
@@ -538,7 +543,7 @@ def side_by_side(report, id):
     header = ["", "The paper claims", "Its published figures, recomputed", "The small model", "How sure that is"]
     text = scrolling(table(rows, header), f"{id}: the evidence side by side", "evidence")
     if id in evidence.JUDGE:
-        counts = ledger.for_finding(report.published, id)["verdict"].value_counts()
+        counts = report.ledger.loc[report.ledger["finding"] == id, "verdict"].value_counts()
         said = w.join(
             f"{counts[verdict]} {words}"
             for verdict, words in (
@@ -721,7 +726,7 @@ def made(report):
 PAGES = {
     "glance": glance, "found": found, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
     "training": training, "formed": formed, "matters": matters, "checks": checks, "status": status, "lines": lines,
-    "made": made, "controls": null, "ledger": lambda report: ledger.page(report.published),
+    "made": made, "controls": null, "ledger": lambda report: ledger.page(report.ledger),
 }  # fmt: skip
 FINDING_PAGES = {
     "claim": claim, "evidence": side_by_side, "published": redrawn, "panel": panel_page, "assumptions": assumptions,

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from lib.panel import UserError, nearest
+from lib.findings import OWN_ELEVATION, PEERS, SINK_FRACTION
+from lib.metrics import CLASSES
+from lib.panel import Thresholds, UserError, nearest
 from lib.paths import ROOT
 from lib.words import name_of
 
@@ -41,17 +43,15 @@ LISTED = {  # the heads of the two tables by head: final circuits, one previous-
     "olmo-1b-0724": ((2, 11), (4, 12), (6, 12), (11, 10), (12, 8)),
     "olmoe-1b-7b-0924": ((5, 10), (7, 0), (8, 10), (9, 8), (11, 11), (12, 14)),
 }
-CLASSES = ("induction", "previous_token", "duplicate_token", "first_token", "self", "local")
 
-CLASSIFY, CIRCUIT, PREVIOUS_TOKEN_CIRCUIT = 30.0, 50.0, 100.0  # the paper's thresholds, times its baseline
-BOS_MILESTONES = (0.10, 0.30, 0.50, 0.70)
-SINK_FRACTION = 0.50
+PAPER = Thresholds()  # whose defaults are the paper's
+CLASSIFY, CIRCUIT, PREVIOUS_TOKEN_CIRCUIT = PAPER.classify, PAPER.induction_circuit, PAPER.previous_token_circuit
+BOS_MILESTONES = (0.10, 0.30, SINK_FRACTION, 0.70)
 RULES = {
     "start": "at least 2 times the median PR of the model's listed heads at its first revision",
     "own": "at least 1.5 times the head's own PR at the first revision",
     "peers": "within the top quarter of the model's listed heads at that revision",
 }
-START_LEVEL, OWN_LEVEL, PEERS_LEVEL = 2.0, 1.5, 0.75
 
 HEADERS = {
     "published_layer_counts.csv": (
@@ -349,7 +349,7 @@ def recall(published, threshold):
 def start_level(published, model):
     """The PR from which the rule `start` calls a head of this model elevated."""
     first = published.pr[(published.pr["model"] == model) & (published.pr["step"] == 0)]
-    return START_LEVEL * float(first["pr"].median())
+    return PAPER.pr_elevation * float(first["pr"].median())
 
 
 def elevated(published):
@@ -361,9 +361,9 @@ def elevated(published):
     pr = published.pr
     first = pr[pr["step"] == 0].set_index(["model", "name"])["pr"]
     own = first.loc[list(zip(pr["model"], pr["name"]))].to_numpy()
-    peers = pr.groupby(["model", "step"])["pr"].transform(lambda values: values.quantile(PEERS_LEVEL))
+    peers = pr.groupby(["model", "step"])["pr"].transform(lambda values: values.quantile(PEERS))
     levels = pr["model"].map({model: start_level(published, model) for model in MODELS})
-    return pr.assign(start=pr["pr"] >= levels, own=pr["pr"] >= OWN_LEVEL * own, peers=pr["pr"] >= peers)
+    return pr.assign(start=pr["pr"] >= levels, own=pr["pr"] >= OWN_ELEVATION * own, peers=pr["pr"] >= peers)
 
 
 def event_leads(published, names, cls, threshold):

@@ -11,7 +11,7 @@ from lib import published as p
 from lib import words as w
 from lib.display import drawn
 from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, training_axis
-from lib.findings import EARLY, FLOOR_LAYERS, RECALL
+from lib.findings import EARLY, FLOOR_LAYERS, RECALL, SINK_FRACTION
 
 COLOURS = dict(zip(p.MODELS, MODEL_COLOURS))
 TWO_ROWS = 4.4  # inches
@@ -94,7 +94,7 @@ def bos_curves(published):
             color=COLOURS[r.model], fontsize="small", **where,
         )  # fmt: skip
     ax.set_xlim(right=data["tokens"].max() * 5)
-    ax.axhline(p.SINK_FRACTION, color=MUTED, ls="--", lw=1)
+    ax.axhline(SINK_FRACTION, color=MUTED, ls="--", lw=1)
     ax.set(ylabel="BOS heads, share of all", ylim=(-0.03, 0.9))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     ax.legend(fontsize="small", frameon=True, loc="upper left")
@@ -114,7 +114,7 @@ def order_of_emergence(published):
         above.plot(x, curve["induction_heads_at_30x"], "-o", ms=4, color=blue, label="30x, all heads")
         above.plot(x, curve["induction_heads_at_50x"], "--s", ms=3.5, color=blue, label="50x, final circuit", alpha=0.8)
         below.plot(x, curve["bos_fraction"], "-o", ms=4, color=CLASS_COLOURS["first_token"])
-        for ax, level in ((above, 3), (below, p.SINK_FRACTION)):
+        for ax, level in ((above, 3), (below, SINK_FRACTION)):
             ax.axhline(level, color=MUTED, ls="--", lw=1)
         for ax in (above, below):
             _tokens_axis(ax, x, "tokens" if ax is below else "")
