@@ -603,8 +603,8 @@ def _resampled(by_model):
     """How often resampled sequences give another verdict."""
     shares = [f"{label} {w.percent(x.support)}" for label, x in by_model.items() if x.support is not None]
     return (
-        f"**Other sequences.** {bootstrap.REPLICATES} resamples of the batch give the same verdict for "
-        f"{w.join(shares)} of the time. (They say how much the choice of sequences matters. They say nothing of another "
+        f"**Other sequences.** How often {bootstrap.REPLICATES} resamples of the batch give the same verdict: "
+        f"{w.join(shares)}. (They say how much the choice of sequences matters. They say nothing of another "
         "training run of the same model: each was trained once.)"
     )
 
