@@ -600,7 +600,7 @@ def assumptions(report, id):
 
 
 def _resampled(by_model):
-    """How often resampled sequences give another verdict."""
+    """How often resampled sequences give the same verdict."""
     shares = [f"{label} {w.percent(x.support)}" for label, x in by_model.items() if x.support is not None]
     return (
         f"**Other sequences.** How often {bootstrap.REPLICATES} resamples of the batch give the same verdict: "
