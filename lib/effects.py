@@ -36,21 +36,30 @@ def when_it_matters(trajectory):
     if "final_random" not in conditions:
         return "Too few heads are left to draw random ones from, so nothing can be compared."
     n = int(trajectory.loc[trajectory["condition"] == "final_random", "draw"].max()) + 1
-    parts = []
-    for against, text in (
-        ("average", f"the average of {n} matched random sets"),
-        ("most", f"every one of the {n} sets"),
-    ):
+    when = {}
+    for against in STARTS_TO_MATTER:
         step = starts_to_matter(trajectory, against)
-        if step is None:
-            parts.append(f"It never lastingly costs more than {text} does.")
-        else:
+        if step is not None:
             start = trajectory[trajectory["step"] == step].iloc[0]
-            parts.append(
-                f"Zeroing the final circuit raises the loss by more than {text} does from {start['revision']} "
-                f"({tokens_text(start['tokens'])}) on."
-            )
-    return " ".join([*parts, _dearest(trajectory[trajectory["step"] == trajectory["step"].max()], n)])
+            when[against] = f"from {start['revision']} ({tokens_text(start['tokens'])}) on"
+    if "most" in when:
+        parts = [
+            f"By the rule the circuit starts to matter {when['most']}: it costs more than every one of {n} random sets."
+        ]
+    else:
+        parts = [
+            f"By the rule the circuit never starts to matter: it does not lastingly cost more than every one of {n} random sets."
+        ]
+    last = trajectory[trajectory["step"] == trajectory["step"].max()]
+    draws = last.loc[last["condition"] == "final_random", "loss"]
+    above = int((draws > draws.mean()).sum())
+    weaker = (
+        f"It costs more than their average {when['average']}"
+        if "average" in when
+        else "Nor does it cost more than their average"
+    )
+    parts.append(f"{weaker}, a low bar: at the last revision {above} of the {n} sets are above it themselves.")
+    return " ".join([*parts, _dearest(last, n)])
 
 
 def _dearest(tables, n):
@@ -60,7 +69,10 @@ def _dearest(tables, n):
     circuit = one.loc["final_circuit", "loss"]
     dear = draws[draws["loss"] >= circuit]
     if dear.empty:
-        return f"(At one revision, chance alone puts the circuit above all {n} sets with probability 1 in {n + 1}.)"
+        return (
+            f"(If the circuit were one more draw like the others, it would be the dearest of them at one revision with "
+            f"probability 1 in {n + 1}.)"
+        )
     text = f"At the last revision {plural(len(dear), 'set')} of {n} cost as much as the circuit or more"
     if "previous_token" in one.index:
         previous = set(one.loc["previous_token", "heads"].split())

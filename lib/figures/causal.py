@@ -33,7 +33,7 @@ def over_training(tables, label):
     lib.display.Figure whose data are the tables themselves, with all four measures.
     """
     tokens = tables.groupby("step")["tokens"].first()
-    start = effects.starts_to_matter(tables, "average")
+    start = effects.starts_to_matter(tables)
     fig, axes = plt.subplots(2, 1, figsize=(WIDTH, 5.6), sharex=True, layout="constrained")
     for ax, (measure, title) in zip(axes, PANELS.items()):
         x = dict(zip(tokens.index, training_axis(ax, tokens, "training tokens" if ax is axes[-1] else "")))
@@ -103,6 +103,6 @@ def _caption(tables, start):
         parts.append(f"Grey: mean, lowest and highest of {draws} random sets of heads matched to the final circuit.")
     if start is not None:
         parts.append(
-            "Dotted: from here on zeroing the final circuit raises the loss by more than the draws do on average."
+            "Dotted: from here on zeroing the final circuit raises the loss by more than every one of the draws does."
         )
     return " ".join(parts)
