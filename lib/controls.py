@@ -21,6 +21,14 @@ GROUPS = {"same layers": True, "all layers": False}
 SEED = 0
 
 
+def _groups(heads, counting):
+    """(indices of the final circuit's heads, {group of GROUPS: indices of its controls})."""
+    circuit = in_circuit(heads, counting)
+    inside, controls = np.flatnonzero(circuit[-1]), np.flatnonzero(~circuit.any(axis=0))
+    in_layers = np.isin(heads.layer[controls], heads.layer[inside])
+    return inside, {group: controls[in_layers] if same else controls for group, same in GROUPS.items()}
+
+
 def _steps(heads, counting):
     """(elevated, crossed): first steps [head], -1 if never."""
     pr = heads["pr"]
@@ -52,15 +60,14 @@ def compare(heads, at, counting):
     at once; missing where nothing can be compared.
     """
     history = heads.upto(at)
-    inside = np.flatnonzero(in_circuit(heads, counting)[-1])
-    controls = np.flatnonzero(~in_circuit(heads, counting).any(axis=0))
+    inside, groups = _groups(heads, counting)
     rng = np.random.default_rng(SEED)
     rows = []
     for elevation in ELEVATIONS:
         asked = replace(counting, elevation=elevation)
         drawn = [_steps(history.draw(i), asked) for i in range(history.n_replicates)]
-        for group, same_layer in GROUPS.items():
-            of = controls[np.isin(heads.layer[controls], heads.layer[inside])] if same_layer else controls
+        for group, of in groups.items():
+            same_layer = GROUPS[group]
             estimate = _statistics(*_steps(history, asked), heads.layer, inside, of, same_layer, at)
             row = {"elevation": elevation, "controls": group, "n_circuit": len(inside), "n_controls": len(of)}
             if estimate is not None:
@@ -101,12 +108,10 @@ def separation(heads, at, counting):
     """
     history = heads.upto(at)
     replicated = history.replicated()
-    inside = np.flatnonzero(in_circuit(heads, counting)[-1])
-    controls = np.flatnonzero(~in_circuit(heads, counting).any(axis=0))
+    inside, groups = _groups(heads, counting)
     rng = np.random.default_rng(SEED)
     parts = []
-    for group, same_layer in GROUPS.items():
-        of = controls[np.isin(heads.layer[controls], heads.layer[inside])] if same_layer else controls
+    for group, of in groups.items():
         if not len(inside) or not len(of):
             continue
         part = {"controls": group, "step": range(at + 1), "revision": history.names, "tokens": history.tokens}

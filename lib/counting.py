@@ -67,8 +67,8 @@ class Trajectory:
         replicates = dict(replicates or {})
         if replicates:
             for c in CLASSES:
-                for b, prefix in (("paper", "selectivity_"), ("clean", "selectivity_clean_")):
-                    replicates[prefix + c] = metrics.selectivity(
+                for b in metrics.BASELINES:
+                    replicates[selectivity_column(c, b)] = metrics.selectivity(
                         replicates[f"attention_{c}"], replicates[f"baseline_{b}"]
                     )
         return cls(
@@ -110,9 +110,14 @@ class Trajectory:
         return [name_of(layer, head) for layer, head in zip(self.layer[mask], self.head[mask])]
 
 
+def selectivity_column(cls, baseline="paper"):
+    """The head table's column for the selectivity of a class under a baseline."""
+    return f"selectivity_{cls}" if baseline == "paper" else f"selectivity_clean_{cls}"
+
+
 def selectivity_of(heads, cls, baseline="paper"):
     """The selectivity of a class under a baseline; heads: a Trajectory or a head table."""
-    return heads[f"selectivity_{cls}" if baseline == "paper" else f"selectivity_clean_{cls}"]
+    return heads[selectivity_column(cls, baseline)]
 
 
 def members(heads, cls, threshold, counting):

@@ -2,18 +2,16 @@
 
 import pandas as pd
 
+from lib.counting import Counting, in_circuit, is_bos
 from lib.words import join, percent, plural, tokens_text
 
-STARTS_TO_MATTER = {
-    "most": "more than every one of the matched random draws",
-    "average": "more than the matched random draws do on average",
-}
+STARTS_TO_MATTER = ("most", "average")  # dearer than every matched random draw (the rule), than their average
 
 
 def starts_to_matter(trajectory, against="most"):
     """First step from which on, there and ever after, zeroing the final circuit raises the loss by more than draws do.
 
-    trajectory: lib.causal.trajectory.  against: a key of STARTS_TO_MATTER.  The loss
+    trajectory: lib.causal.trajectory.  against: one of STARTS_TO_MATTER.  The loss
     must rise above that of the whole model, too.  None if there is no such step, or
     nothing to compare.
     """
@@ -104,13 +102,13 @@ def formed(heads_trajectory, table, thresholds):
     circuit costs.
     """
     final = heads_trajectory[heads_trajectory["step"] == heads_trajectory["step"].max()]
-    n_clean = int((final["selectivity_clean_induction"] >= thresholds.induction_circuit).sum())
+    n_clean = int(in_circuit(final, Counting(thresholds, baseline="clean")).sum())
     top1 = table.groupby("condition")["top1"].mean()
     lost = (1 - top1 / top1["baseline"]) if top1["baseline"] else pd.Series(dtype=float)
     circuit_loses, random_loses = lost.get("circuit"), lost.get("random")
     counts = {
-        "induction heads": heads_trajectory["selectivity_induction"] >= thresholds.induction_circuit,
-        "BOS heads": heads_trajectory["selectivity_first_token"] >= thresholds.classify,
+        "induction heads": in_circuit(heads_trajectory, Counting(thresholds)),
+        "BOS heads": is_bos(heads_trajectory, Counting(thresholds)),
     }
     curves = {name: met.groupby(heads_trajectory["step"]).sum() for name, met in counts.items()}
     flat = [name for name, curve in curves.items() if curve.nunique() == 1]

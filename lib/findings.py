@@ -21,7 +21,18 @@ import numpy as np
 import pandas as pd
 
 from lib import bootstrap
-from lib.counting import PREFIX_MATCHING, SINK_MASS, Counting, by_layer, first_step, in_circuit, is_bos, members
+from lib.counting import (
+    PREFIX_MATCHING,
+    SINK_MASS,
+    Counting,
+    by_layer,
+    first_step,
+    in_circuit,
+    is_bos,
+    members,
+    selectivity_column,
+    selectivity_of,
+)
 from lib.counting import thin as thin_of
 from lib.words import join, name_of, percent, plural, sure, times, tokens_text
 
@@ -261,7 +272,7 @@ def zero_bos_floor(heads, at, counting, counterpart=None):
     bos = is_bos(history, counting)
     counts = by_layer(heads, bos)
     verdict, gist = floor_rule(counts)
-    first = history["selectivity_first_token" if counting.baseline == "paper" else "selectivity_clean_first_token"]
+    first = selectivity_of(history, "first_token", counting.baseline)
     step, head = np.unravel_index(np.where(floor, first, -np.inf).argmax(), first.shape)
     highest_text = (
         f"{name_of(heads.layer[head], heads.head[head])} with {times(first[step, head])} "
@@ -900,7 +911,7 @@ def spectral_lead(heads, at, counting, counterpart=None):
 
     def write(intervals):
         label = lambda step: "–" if step < 0 else heads.names[step]  # noqa: E731
-        column = "selectivity_induction" if counting.baseline == "paper" else "selectivity_clean_induction"
+        column = selectivity_column("induction", counting.baseline)
         with_interval = lambda c, i, text: text(heads[c][at, i]) + (  # noqa: E731
             f" ({text(heads[c + '_low'][at, i])} to {text(heads[c + '_high'][at, i])})"
             if f"{c}_low" in heads.values

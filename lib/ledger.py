@@ -19,6 +19,7 @@ import pandas as pd
 from lib import published as p
 from lib import words as w
 from lib.findings import CLAIMED_SHAPE, FINDINGS, FLOOR_LAYERS, RECALL, SINK_FRACTION, shape_of
+from lib.markdown import badge, scrolling, table
 from lib.metrics import CLASSES
 
 AGREES, DISAGREES, UNCHECKED = "agrees", "disagrees", "cannot be checked"
@@ -1310,13 +1311,10 @@ def page(rows):
     for section in SECTIONS:
         header = ["no.", "The paper says, and where", "Recomputed, and the verdict", "Why"]
         body = [
-            [r.id, f"{r.claim} *({r.where})*", f"[{r.verdict}]{{.verdict .{VERDICTS[r.verdict]}}} {r.value}", r.why]
+            [r.id, f"{r.claim} *({r.where})*", f"{badge(r.verdict, VERDICTS[r.verdict])} {r.value}", r.why]
             for r in rows[rows["finding"] == section].itertuples()
         ]
-        lines = ["| " + " | ".join(cells) + " |" for cells in [header, *body]]
-        lines.insert(1, "|" + "---|" * len(header))
-        label = f"Statements: {_title(section)}"
         before = _rules() if section == "F5" else ""
-        region = f'<div class="table-scroll evidence" tabindex="0" role="region" aria-label="{label}">'
-        parts.append(f"## {_title(section)}\n\n{before}{region}\n\n" + "\n".join(lines) + "\n\n</div>")
+        region = scrolling(table(body, header), f"Statements: {_title(section)}", "evidence")
+        parts.append(f"## {_title(section)}\n\n{before}{region}")
     return "\n\n".join(parts)

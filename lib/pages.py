@@ -14,7 +14,6 @@ import pandas as pd
 from lib import (
     bootstrap,
     causal,
-    controls,
     crosschecks,
     display,
     effects,
@@ -32,6 +31,7 @@ from lib.figures import causal as causal_figures
 from lib.figures import panel as panel_figures
 from lib.figures import published as published_figures
 from lib.figures import style
+from lib.markdown import badge, scrolling, table, turned
 from lib.panel import Panel
 from lib.paths import ROOT
 from lib.run import notebooks, plan, status_of
@@ -88,33 +88,9 @@ class Report:
 # Small pieces of Markdown ----------------------------------------------------------
 
 
-def table(rows, header):
-    """A Markdown table from rows of cells."""
-    lines = ["| " + " | ".join(str(c) for c in row) + " |" for row in [header, *rows]]
-    lines.insert(1, "|" + "---|" * len(header))
-    return "\n".join(lines)
-
-
-def turned(rows, header):
-    """The same table with rows and columns exchanged: few long rows become a narrow table."""
-    first, *rest = zip(header, *rows)
-    return table(rest, first)
-
-
-def scrolling(markdown, label, kind=""):
-    """A table in a region that scrolls by itself on a narrow screen and can take the focus."""
-    classes = f"table-scroll {kind}".strip()
-    return f'<div class="{classes}" tabindex="0" role="region" aria-label="{label}">\n\n{markdown}\n\n</div>'
-
-
 def raw(figure):
     """A drawn figure, as the notebooks show it."""
     return f"```{{raw}} html\n{figure._repr_html_()}\n```"
-
-
-def badge(verdict):
-    """A verdict as a coloured word."""
-    return f"[{verdict}]{{.verdict .{verdict}}}"
 
 
 def run_link(job, text):
@@ -628,13 +604,8 @@ def null(report):
     runs = list(report.runs.values())
     parts = [raw(panel_figures.separations(runs))]
     for run in runs:
-        last = len(run.trajectory.names) - 1
-        comparison = controls.compare(run.trajectory, last, run.counting)
-        curves = controls.separation(run.trajectory, last, run.counting)
-        parts.append(f"**{run.spec.label}.** {controls.spoken(curves, comparison)}")
-        parts.append(
-            display.Table(controls.table(comparison), f"Circuit heads against controls, {run.spec.label}")._repr_html_()
-        )
+        parts.append(f"**{run.spec.label}.** {run.controls().text}")
+        parts.append(run.controls_table()._repr_html_())
     led = published.null_leads(report.published)
     led = led[led["rule"] == "start"]
     of = led.groupby("model").apply(

@@ -83,16 +83,23 @@ class Run:
         """The numbers behind the statement."""
         return display.Table(finding.table, f"{finding.id}: the numbers of {self.title}")
 
+    @cached_property
+    def comparison(self):
+        """Circuit heads against controls at this revision (lib.controls.compare)."""
+        return controls.compare(self.trajectory, self.trajectory.step(self.revision), self.counting)
+
+    @cached_property
+    def separation(self):
+        """How well PR and selectivity tell them apart up to this revision (lib.controls.separation)."""
+        return controls.separation(self.trajectory, self.trajectory.step(self.revision), self.counting)
+
     def controls(self):
         """F5's null: whether PR tells circuit heads from others before selectivity does, in words."""
-        at = self.trajectory.step(self.revision)
-        curves = controls.separation(self.trajectory, at, self.counting)
-        return display.Prose(controls.spoken(curves, controls.compare(self.trajectory, at, self.counting)))
+        return display.Prose(controls.spoken(self.separation, self.comparison))
 
     def controls_table(self):
         """The numbers behind it: the lead of circuit heads against that of heads that never join."""
-        comparison = controls.compare(self.trajectory, self.trajectory.step(self.revision), self.counting)
-        return display.Table(controls.table(comparison), f"F5: circuit heads against controls, {self.title}")
+        return display.Table(controls.table(self.comparison), f"F5: circuit heads against controls, {self.title}")
 
     def verdict(self, finding):
         """The verdict with its reason; carries the record that the book collects."""

@@ -230,7 +230,7 @@ def separations(runs, group="all layers"):
         x = training_axis(ax, trajectory.tokens, "tokens")
         ax.axhline(0.5, color=MUTED, ls="--", lw=1)
         ax.set_title(run.spec.label)
-        curves = controls.separation(trajectory, len(trajectory.names) - 1, run.counting)
+        curves = run.separation
         curve = curves[curves["controls"] == group] if len(curves) else curves
         if curve.empty:
             words.append(f"{run.spec.label}: nothing to compare")
