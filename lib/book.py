@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
+from lib.lean import keep_used_icons
 from lib.pages import FINDING_PAGES, PAGES, Report
 from lib.panel import UserError, load_panel
 from lib.paths import ROOT
@@ -94,7 +95,10 @@ def build(panel_argument, folder):
     program = Path(sys.executable).with_name("jupyter-book")
     options = ["-W", "-n", "--keep-going", "-q"]
     result = subprocess.run([program, "build", site, "--path-output", folder, *options], cwd=ROOT)
-    return result.returncode, folder / "_build" / "html" / "index.html"
+    html = folder / "_build" / "html"
+    if result.returncode == 0:
+        keep_used_icons(html)
+    return result.returncode, html / "index.html"
 
 
 def main(arguments=None):

@@ -66,3 +66,19 @@ def tiny_panel(tiny_models, tmp_path, monkeypatch):
     path = tmp_path / "tiny.yml"
     path.write_text(yaml.safe_dump(panel_content(tiny_models), sort_keys=False))
     return str(path)
+
+
+@pytest.fixture(scope="session")
+def site(tiny_models, tmp_path_factory):
+    """The tiny panel, run and built once with warnings as errors: folder of the HTML pages."""
+    from lib import book, run
+
+    folder = tmp_path_factory.mktemp("site")
+    panel = folder / "tiny.yml"
+    panel.write_text(yaml.safe_dump(panel_content(tiny_models), sort_keys=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CIRCUITS_RESULTS", str(folder / "results"))
+        assert run.main(["--panel", str(panel), "--jobs", "2"]) == 0
+        code, page = book.build(str(panel), folder)
+    assert code == 0, "Jupyter Book gave warnings"
+    return page.parent
