@@ -1,27 +1,40 @@
-"""Lighten a built report: the theme's icon script holds 2,000 icons, the report uses a dozen."""
+"""Lighten a built report: the theme brings a font and styles for 2,000 icons, of which the report shows a dozen."""
 
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
-ICONS = Path("_static", "scripts", "fontawesome.js")
-# "name":[width,height,[aliases],"code point","path" or ["path","path"]], as in Font Awesome's own script
-ICON = re.compile(r'"?([\w-]+)"?:\[\d+,\d+,\[[^\]]*\],"[^"]*",(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?')
+from fontTools import subset
 
-
-def used_icons(html):
-    """Names of the icons on the pages below a folder: {"chevron-down", ...}, with class names that are no icons."""
-    return {name for page in html.rglob("*.html") for name in re.findall(r"\bfa-([a-z0-9-]+)", page.read_text("utf-8"))}
+STYLES = "styles/pydata-sphinx-theme.css"
+FONTS = "vendor/fontawesome/webfonts"
+ICON = re.compile(r'((?:\.fa-[\w-]+:before,?)+)\{content:"\\([0-9a-f]+)"\}')  # a rule of Font Awesome
 
 
 def keep_used_icons(html):
-    """Leave in the icon script of a built book only the icons that its pages use.
+    """Leave in the styles and the icon font of a built book only the icons that its pages show.
 
-    html: Path of the built pages.  The theme's own file is what is cut, so that it can
-    be done again.  Raises ValueError if the script is not of the form that is known.
+    html: Path of the built pages.  The theme's own files are what is cut, so that it
+    can be done again.  Raises ValueError if they are not of the form that is known.
     """
     theme = Path(find_spec("pydata_sphinx_theme").origin).parent / "theme" / "pydata_sphinx_theme" / "static"
-    script, used = (theme / ICONS.relative_to("_static")).read_text("utf-8"), used_icons(html)
-    if len(ICON.findall(script)) < 1000:
-        raise ValueError("the theme's icon script has changed: lib.lean does not find the icons in it")
-    (html / ICONS).write_text(ICON.sub(lambda icon: icon[0] if icon[1] in used else "", script), "utf-8")
+    used = set().union(*(re.findall(r"\bfa-[\w-]+", page.read_text("utf-8")) for page in html.rglob("*.html")))
+    kept = set()
+
+    def cut(rule):
+        if used.isdisjoint(re.findall(r"fa-[\w-]+", rule[1])):
+            return ""
+        kept.add(int(rule[2], 16))
+        return rule[0]
+
+    styles, found = ICON.subn(cut, (theme / STYLES).read_text("utf-8"))
+    if found < 1000:
+        raise ValueError(f"lib.lean does not find the icons in the theme's {STYLES}: it has changed")
+    (html / "_static" / STYLES).write_text(styles, "utf-8")
+    for name in ("fa-solid-900.woff2", "fa-regular-400.woff2", "fa-brands-400.woff2"):
+        options = subset.Options(flavor="woff2")
+        font = subset.load_font(theme / FONTS / name, options)
+        subsetter = subset.Subsetter(options)
+        subsetter.populate(unicodes=kept)
+        subsetter.subset(font)
+        subset.save_font(font, html / "_static" / FONTS / name, options)
