@@ -9,6 +9,7 @@ rebuilds no more than it must.
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,8 @@ def build(panel_argument, folder):
     result = subprocess.run([program, "build", site, "--path-output", folder, *options], cwd=ROOT)
     html = folder / "_build" / "html"
     if result.returncode == 0:
+        # Sphinx copies these only if it also has a page to write.
+        shutil.copytree(site / "book" / "_static", html / "_static", dirs_exist_ok=True)
         keep_used_icons(html)
     return result.returncode, html / "index.html"
 

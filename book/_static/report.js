@@ -12,4 +12,6 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const summary of document.querySelectorAll(".bd-sidebar-primary details > summary")) {
     summary.ariaLabel = `Pages below ${summary.closest("li").querySelector("a").textContent.trim()}`;
   }
+  // docutils calls a list what holds entries of a bibliography, which ARIA does not allow in a list.
+  for (const list of document.querySelectorAll("div.citation-list[role=list]")) list.removeAttribute("role");
 });
