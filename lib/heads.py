@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lib import provenance
 from lib.paths import atomic, results_dir
 
-MEASURING_CODE = ("batch", "metrics", "bootstrap", "capture", "models")
+MEASURING_CODE = ("batch", "metrics", "bootstrap", "attention", "capture", "models")
 MEASURING_PACKAGES = ("numpy", "torch", "transformers")
 REPLICATES = "replicates_"
 
