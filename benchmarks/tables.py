@@ -1,7 +1,18 @@
 """The benchmarks: each takes a number of repeats and returns a table (pandas.DataFrame)."""
 
+import multiprocessing
+import os
 import platform
+import resource
+import shutil
+import statistics as statistics_
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,14 +23,16 @@ from tqdm import tqdm
 from benchmarks import contestants, shapes, timing
 from lib import ablation as lib_ablation
 from lib import capture as lib_capture
-from lib import causal, provenance
+from lib import causal, mini, provenance
+from lib.costs import FOLDER
 from lib.batch import InductionBatch, induction_batch
-from lib.panel import load_panel
-from lib.paths import ROOT, atomic
+from lib.panel import Revision, load_panel
+from lib.paths import ROOT, atomic, results_dir
+from lib.run import plan
 
-FOLDER = ROOT / "book" / "data" / "benchmarks"
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "papermill", "jupyter-book")
 MIB = 2**20
+MEASURED = ("heads", "causal")  # what the report is made from, in results/<panel>/
 
 
 def machine():
@@ -168,6 +181,13 @@ GROWTH = {
 USUAL = {"sequences": 16, "positions": 256, "layers": 4, "width": 1024}
 
 
+def exponent(cost):
+    """Least-squares slope of {size: cost} on logarithms; missing if a cost is."""
+    if None in cost.values():
+        return np.nan
+    return float(np.polyfit(np.log(list(cost)), np.log(list(cost.values())), 1)[0])
+
+
 def growing(sequences, positions, layers, width):
     """A model of Pythia's kind (heads of 128 dimensions) and a batch, of the sizes given."""
     settings = {
@@ -191,20 +211,140 @@ def growth(repeats):
         )
         del cases
         memory = {
-            value: timing.peak_memory(partial(growing, **USUAL | {size: value}), lib_capture.collect) for value in values
+            value: timing.peak_memory(partial(growing, **USUAL | {size: value}), lib_capture.collect)
+            for value in values
         }
-        exponents = [
-            np.polyfit(np.log(values), np.log([of[v] for v in values]), 1)[0] for of in (seconds, memory) if all(of.values())
-        ]
         rows += [
             {
                 "grows": size,
                 "value": value,
                 "seconds": seconds[value],
                 "peak_mib": memory[value] / MIB if memory[value] is not None else np.nan,
-                "exponent_seconds": exponents[0],
-                "exponent_memory": exponents[1] if len(exponents) > 1 else np.nan,
+                "exponent_seconds": exponent(seconds),
+                "exponent_memory": exponent(memory),
             }
             for value in values
         ]
     return pd.DataFrame(rows)
+
+
+# The report -------------------------------------------------------------------------
+
+
+def report(repeats):
+    """The report of the mini panel from measured tables, on all cores: where the seconds go, and memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder, "results", "mini")
+        for kind in MEASURED:
+            shutil.copytree(results_dir("mini") / kind, results / kind)
+        environment = os.environ | {"CIRCUITS_RESULTS": str(results.parent)}
+        command = partial(subprocess.run, cwd=ROOT, env=environment, check=True, capture_output=True)
+        started = time.perf_counter()
+        command([sys.executable, "-m", "lib.run", "--panel", "mini"])
+        runs = time.perf_counter() - started
+        build = [sys.executable, "-c", f"from lib.book import build; raise SystemExit(build('mini', {folder!r})[0])"]
+        builds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            command(build)
+            builds.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        command([sys.executable, "-m", "lib.run", "--panel", "mini"])
+        command(build)
+        unchanged = time.perf_counter() - started
+        jobs = plan("mini", revisions=[last_revision("mini")])
+        parts = [parts_of_a_run(job) for _ in range(repeats) for job in jobs]
+    rows = [
+        ("150 notebooks from measured tables", runs),
+        ("building the book", builds[0]),
+        ("together", runs + builds[0]),
+        ("both again, nothing changed", unchanged),
+    ]
+    median = pd.DataFrame(parts).median()
+    rows += [(f"one notebook: {part}", seconds) for part, seconds in median.drop("peak_mib").items()]
+    table = pd.DataFrame(rows, columns=["what", "seconds"])
+    table["peak_mib"] = [np.nan] * (len(rows) - len(median) + 1) + [median["peak_mib"]] * (len(median) - 1)
+    return table
+
+
+def last_revision(panel_name):
+    """Name of the last revision of a panel's first model."""
+    return next(iter(load_panel(panel_name).models.values())).revisions[-1].name
+
+
+def parts_of_a_run(job):
+    """Seconds of one notebook by part, from papermill's own record, and peak memory of its kernel."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_run_in_parts, (job,))
+
+
+def _run_in_parts(job):
+    import papermill
+
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        executed = papermill.execute_notebook(
+            job.notebook,
+            Path(folder, "out.ipynb"),
+            parameters={"panel": job.panel, "model": job.model, "revision": job.revision},
+            progress_bar=False,
+            cwd=ROOT,
+            shutdown_kernel="immediate",
+        )
+        whole = time.perf_counter() - started
+    cells = [(c.source, c.metadata.papermill["duration"] or 0.0) for c in executed.cells if c.cell_type == "code"]
+    took = lambda kind: sum(seconds for source, seconds in cells if kind(source))  # noqa: E731
+    opening = took(lambda source: "open_run" in source)
+    figures = took(lambda source: source.startswith("figures."))
+    everything = took(lambda source: True)
+    return {
+        "imports, and reading the tables": opening,
+        "figures": figures,
+        "the other cells": everything - opening - figures,
+        "starting and stopping a kernel, messages, files": whole - everything,
+        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / MIB,
+    }
+
+
+# Training ---------------------------------------------------------------------------
+
+TRAINED_TOKENS = 400_000  # of each model, from its beginning
+
+
+def training(repeats):
+    """Training the mini models: tokens a second on one core, and where the time goes (PyTorch's profiler and a clock)."""
+    torch.set_num_threads(1)
+    rows = []
+    for name, recipe in mini.RECIPES.items():
+        tokens = TRAINED_TOKENS // recipe.batch_tokens * recipe.batch_tokens
+        revisions = [Revision(name="start", tokens=0), Revision(name="end", tokens=tokens)]
+        speeds, sampling = [], []
+        for _ in range(repeats):
+            corpus = Stopwatch(recipe.corpus)
+            started = time.perf_counter()
+            mini.train(replace(recipe, corpus=corpus), revisions, save=lambda model, revision: None)
+            seconds = time.perf_counter() - started
+            speeds.append(tokens / seconds)
+            sampling.append(corpus.seconds / seconds)
+        rows.append(
+            {
+                "model": name,
+                "tokens_a_second_a_core": statistics_.median(speeds),
+                "share_drawing_text": statistics_.median(sampling),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+class Stopwatch:
+    """A corpus that notes how long its samples take to draw."""
+
+    def __init__(self, corpus):
+        self.corpus, self.seconds = corpus, 0.0
+
+    def sample(self, *arguments):
+        started = time.perf_counter()
+        drawn = self.corpus.sample(*arguments)
+        self.seconds += time.perf_counter() - started
+        return drawn

@@ -14,16 +14,15 @@ THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 
 def interleaved(contestants, repeats):
     """Median seconds of functions without arguments: {name: seconds}.
 
-    A round calls each of them once, so that a slow moment of the machine falls on all; one
-    round before is not counted.
+    A round calls each of them once, so that a slow moment of the machine falls on all.
     """
     seconds = {name: [] for name in contestants}
-    for _ in range(repeats + 1):
+    for _ in range(repeats):
         for name, call in contestants.items():
             started = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - started)
-    return {name: statistics.median(taken[1:]) for name, taken in seconds.items()}
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
 
 
 def peak_memory(prepare, call):
