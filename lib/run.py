@@ -2,7 +2,7 @@
 
     python -m lib.run --panel mini [--findings F1 F2] [--models olmo-mini] [--revisions step0] [--jobs 2]
 
-First the head tables and causal tables that are missing or stale are measured, then the
+First the head tables, causal tables and attention rows that are missing or stale are measured, then the
 notebooks are executed, each in a process of its own.  What has not changed is skipped.  Kill it
 anywhere and run it again: finished runs stay, nothing half-written is read.
 """
@@ -23,7 +23,7 @@ import nbformat
 from tqdm import tqdm
 from traitlets.config import Config
 
-from lib import causal, heads, provenance
+from lib import causal, explorer, heads, provenance
 from lib.display import RECORD_MIME
 from lib.words import tokens_text
 from lib.panel import PanelError, load_panel, nearest
@@ -108,7 +108,7 @@ def stoppable(pool):
 # Head tables ---------------------------------------------------------------------
 
 
-MEASUREMENTS = {"head table": heads, "causal table": causal}  # in this order: the second needs the first
+MEASUREMENTS = {"head table": heads, "causal table": causal, "attention table": explorer}  # causal ones need all head tables
 
 
 def _measure(panel_argument, what, model, revision):
@@ -124,7 +124,7 @@ def _measure(panel_argument, what, model, revision):
 
 
 def measure_missing(panel_argument, models, workers):
-    """Measure the head tables, then the causal tables, that are missing or stale.
+    """Measure the head tables, then the causal tables and attention tables, that are missing or stale.
 
     Returns {(what, model, revision): error}.  A model with a head table that could not
     be measured gets no causal tables: its final circuit may not be known.
