@@ -108,7 +108,11 @@ def stoppable(pool):
 # Head tables ---------------------------------------------------------------------
 
 
-MEASUREMENTS = {"head table": heads, "causal table": causal, "attention table": explorer}  # causal ones need all head tables
+MEASUREMENTS = {
+    "head table": heads,
+    "causal table": causal,
+    "attention table": explorer,
+}  # causal ones need all head tables
 
 
 def _measure(panel_argument, what, model, revision):
