@@ -5,6 +5,7 @@ REQUIRE_BROWSER is set, as in .ci/run.
 """
 
 import gzip
+import json
 import os
 import shutil
 import threading
@@ -33,6 +34,8 @@ KINDS = {
     "finding": "book/F1.html",
     "finding over all models": "book/F5.html",
     "run": RUN,
+    "explorer": "book/explorer.html#model=tiny-olmo&revision=step10&head=L1H0",
+    "index of heads": "book/heads.html",
     "ledger": "book/ledger.html",
     "causal": "book/causal.html",
     "crosschecks": "book/crosschecks.html",
@@ -43,6 +46,7 @@ KINDS = {
     "search": "search.html?q=induction",
 }
 WITH_MATHEMATICS = ("methods", "causal")
+DRAWN = {"search": "#search-results li", "explorer": "#explorer svg"}  # by scripts, after loading
 WIDTHS = {"desktop": 1280, "phone": 390}
 
 
@@ -137,8 +141,8 @@ def serious(page):
 def test_a_page_needs_nothing_from_elsewhere_is_light_and_accessible(chromium, address, kind):
     with opened(chromium, address + KINDS[kind]) as visit:
         page = visit.page
-        if kind == "search":
-            page.wait_for_selector("#search-results li")
+        if kind in DRAWN:
+            page.wait_for_selector(DRAWN[kind])
         assert page.locator("main h1:visible").count() == 1
 
         formulas = page.locator(".math").count()
@@ -156,6 +160,8 @@ def test_a_page_needs_nothing_from_elsewhere_is_light_and_accessible(chromium, a
         for device, width in WIDTHS.items():
             page.set_viewport_size({"width": width, "height": 900})
             page.reload()  # the theme decides on loading what can be scrolled and must take the focus
+            if kind in DRAWN:
+                page.wait_for_selector(DRAWN[kind])
             for scheme in ("light", "dark"):
                 page.emulate_media(color_scheme=scheme)
                 page.wait_for_function("scheme => document.documentElement.dataset.theme == scheme", arg=scheme)
@@ -164,12 +170,95 @@ def test_a_page_needs_nothing_from_elsewhere_is_light_and_accessible(chromium, a
             assert overflow <= 0, f"the page itself scrolls sideways on a {device}"
 
 
-@pytest.mark.parametrize("kind", ["first page", "methods", "run"])
+@pytest.mark.parametrize("kind", ["first page", "methods", "run", "explorer"])
 def test_a_page_works_when_opened_from_the_disk(chromium, site, kind):
-    with opened(chromium, (site / KINDS[kind]).as_uri()) as visit:
+    path, _, fragment = KINDS[kind].partition("#")
+    with opened(chromium, f"{(site / path).as_uri()}#{fragment}") as visit:
+        if kind in DRAWN:
+            visit.page.wait_for_selector(DRAWN[kind])
         assert visit.away == [] and visit.errors == []
+
+
+def test_search_finds_a_head_where_it_is_shown(chromium, address):
+    with opened(chromium, address + "search.html?q=L1H1") as visit:
+        visit.page.wait_for_selector("#search-results li a")
+        found = visit.page.locator("#search-results li a").evaluate_all("links => links.map(a => a.pathname)")
+        assert "/book/heads.html" in found
 
 
 def test_search_says_when_it_finds_nothing(chromium, address):
     with opened(chromium, address + "search.html?q=zzzzz") as visit:
         visit.page.wait_for_selector("#search-results :text('did not match')")
+
+
+# The head explorer ------------------------------------------------------------------
+
+
+def said(page, words):
+    """Wait until the explorer's summary holds some words."""
+    page.wait_for_function("w => document.getElementById('explorer-said').textContent.includes(w)", arg=words)
+
+
+def test_the_explorer_shows_the_head_that_its_address_names(chromium, address):
+    with opened(chromium, address + KINDS["explorer"]) as visit:
+        page = visit.page
+        said(page, "L1H0 of Tiny-olmo at step10.")
+        assert page.get_by_label("Model").input_value() == "tiny-olmo"
+        assert (page.get_by_label("Layer").input_value(), page.get_by_label("Head").input_value()) == ("1", "0")
+        rows = page.locator("table.numbers").nth(0).locator("tbody tr")
+        assert rows.count() == 4
+        for cells in rows.all_inner_texts():
+            shares = [float(cell.removesuffix(" %")) for cell in cells.split("\t")[1:]]
+            assert abs(sum(shares) - 100) < 3  # 64 values in thousandths
+        assert page.locator("#explorer svg").count() == 4 + 2
+        for label in page.locator("#explorer svg").evaluate_all("all => all.map(svg => svg.ariaLabel)"):
+            assert label.count("%") == 5 or "over training" in label
+
+
+def test_the_explorer_goes_by_keyboard_and_keeps_its_address(chromium, address):
+    with opened(chromium, address + "book/explorer.html#model=tiny-neox&revision=step0&head=L0H1") as visit:
+        page = visit.page
+        said(page, "L0H1 of Tiny-neox at step0.")
+        page.get_by_label("Revision").focus()
+        page.keyboard.press("ArrowRight")
+        said(page, "at step10.")
+        assert page.get_by_label("Revision").get_attribute("aria-valuetext") == "step10, 10k tokens"
+        page.keyboard.press("End")
+        said(page, "at step1000.")
+        page.get_by_label("Layer").focus()
+        page.keyboard.press("ArrowDown")
+        said(page, "L1H1 of Tiny-neox at step1000.")
+        assert urlsplit(page.url).fragment == "model=tiny-neox&revision=step1000&head=L1H1"
+        page.get_by_label("Model").select_option("tiny-olmo")
+        said(page, "L1H1 of Tiny-olmo at step1000.")
+        page.evaluate("location.hash = 'model=tiny-olmo&revision=step0&head=L2H0'")
+        said(page, "L2H0 of Tiny-olmo at step0.")
+        page.evaluate("location.hash = 'model=nobody&revision=never&head=L9H9'")
+        said(page, "L0H0 of ")
+        assert visit.errors == []
+
+
+def test_the_explorer_shows_what_was_measured(chromium, address, site):
+    """The number in the page is the number in the data file, which tests/test_explorer.py holds against the table."""
+    text = (site / "_static" / "explorer" / "tiny-olmo.js").read_text()
+    data = json.loads(text[text.index(", ") + 2 : text.rindex(");")])
+    with opened(chromium, address + KINDS["explorer"]) as visit:
+        said(visit.page, data["numbers"]["L1H0"]["said"][1])
+        shown = visit.page.locator("table.numbers").nth(1).locator("tbody tr td:nth-child(3)").all_inner_texts()
+        assert shown == [f"{100 * of[1]:.1f} %" for of in data["numbers"]["L1H0"]["attention"].values()]
+
+
+def test_the_explorer_says_so_if_a_data_file_is_missing(chromium, address):
+    with chromium.new_context() as session:
+        page = session.new_page()
+        page.route("**/explorer/tiny-olmo.js", lambda route: route.abort())
+        page.goto(address + KINDS["explorer"])
+        said(page, "Nothing can be shown: the data file tiny-olmo.js could not be loaded.")
+        assert page.locator("#explorer figure img").is_visible()
+
+
+def test_without_scripts_a_figure_stands_in_for_the_explorer(chromium, address):
+    with chromium.new_context(java_script_enabled=False) as session:
+        page = session.new_page()
+        page.goto(address + "book/explorer.html")
+        assert page.locator("#explorer figure img").is_visible() and page.locator("#explorer select").count() == 0

@@ -34,7 +34,7 @@
   // The attention of the last query in one sequence: a bar a position -----------------
 
   const MARKS = [["first_token", "first", "middle"], ["duplicate_token", "A", "end"], ["induction", "B", "start"],
-    ["previous_token", "previous", "end"], ["self", "self", "start"]];
+    ["previous_token", "before", "end"], ["self", "self", "start"]];
 
   function places(sequence) {
     const last = sequence.tokens.length - 1;
@@ -56,7 +56,7 @@
     });
     for (const [cls, mark, anchor] of MARKS) {
       body += `<path d="M${x(at[cls]).toFixed(1)} ${top + height + 1}v4" style="stroke:${model.classes[cls].colour};stroke-width:2"/>`
-        + text(x(at[cls]) + (anchor === "end" ? 2 : anchor === "start" ? -2 : 0), top + height + 17, mark, anchor);
+        + text(x(at[cls]) + (anchor === "end" ? 1 : anchor === "start" ? -1 : 0) * (mark.length > 1 ? -2 : 2), top + height + 17, mark, anchor);
     }
     const label = `Sequence ${i + 1}: ` + MARKS.map(([cls, mark]) => `${mark} ${percent(row[at[cls]])}`).join(", ") + ".";
     return `<h3>Sequence ${i + 1}</h3>` + svg(width, top + height + 22, label, body);
@@ -132,7 +132,7 @@
     const options = Object.entries(start.models).map(([name, label]) => `<option value="${escape(name)}">${escape(label)}</option>`);
     const standing = root.innerHTML;
     root.innerHTML = `
-      <form class="controls" aria-label="Which head">
+      <form class="controls" aria-label="What is shown">
         <label>Model <select id="explorer-model">${options.join("")}</select></label>
         <label>Layer <select id="explorer-layer"></select></label>
         <label>Head <select id="explorer-head"></select></label>
@@ -170,8 +170,8 @@
     const [layer, head] = state.head.slice(1).split("H").map(Number), numbers = model.numbers[state.head];
     const revision = model.revisions[now], count = (n) => [...Array(n).keys()].map((i) => `<option>${i}</option>`).join("");
     el("model").value = state.model;
-    el("layer").innerHTML = count(model.layers);
-    el("head").innerHTML = count(model.heads);
+    if (el("layer").length !== model.layers) el("layer").innerHTML = count(model.layers);
+    if (el("head").length !== model.heads) el("head").innerHTML = count(model.heads);
     Object.assign(el("layer"), { value: layer });
     Object.assign(el("head"), { value: head });
     Object.assign(el("revision"), { max: model.revisions.length - 1, value: now });
@@ -187,7 +187,7 @@
       ["Selectivity", Object.entries(model.classes).map(([cls, c]) => ({ name: c.name, colour: c.colour, values: numbers.paper[cls] })),
         { title: "Selectivity over training, paper’s baseline.", log: true, say: times,
           lines: [[model.thresholds.class, times(model.thresholds.class)]] }],
-      ["Participation ratio", [{ name: "PR", colour: "#949494", values: numbers.pr }, { name: "centred", colour: "#cc78bc", values: numbers.pr_centred }],
+      ["Participation ratio", [{ name: "PR", colour: "var(--pst-color-text-base)", values: numbers.pr }, { name: "centred", colour: "var(--pst-color-text-muted)", values: numbers.pr_centred }],
         { title: "Participation ratio over training.", say: (v) => v.toPrecision(3) }],
     ];
     const runs = revision.runs.map((id) => `<a href="../runs/${id}/${state.model}/${revision.name}.html">${id}</a>`).join(" · ");

@@ -25,8 +25,8 @@ def last_query(run, label, table, batch):
         "first_token": "first",
         "duplicate_token": "A",
         "induction": "B",
-        "previous_token": "previous",
-        "self": "self",
+        "previous_token": "before ",
+        "self": " self",
     }
     aligned = {"duplicate_token": "right", "induction": "left", "previous_token": "right", "self": "left"}
     fig, axes = plt.subplots(n, 1, figsize=(WIDTH, 0.6 + 0.95 * n), sharex=True, sharey=True, layout="constrained")
