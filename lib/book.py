@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
+from lib import colophon
 from lib.pages import FINDING_PAGES, PAGES, Report
 from lib.panel import UserError, load_panel
 from lib.paths import ROOT
@@ -38,7 +39,11 @@ def assemble(panel_argument, site):
 
     for path in [ROOT / "_config.yml", *sorted((ROOT / "book").rglob("*"))]:
         if path.is_file() and "_generated" not in path.parts:
-            put(path.relative_to(ROOT), path.read_bytes())
+            content = path.read_bytes()
+            if path.suffix == ".md":
+                title = content.decode().partition("\n")[0].removeprefix("# ")
+                content += f"\n{colophon.of_page(title, report.panel, panel_argument)}\n".encode()
+            put(path.relative_to(ROOT), content)
     for name, page in PAGES.items():
         put(f"book/_generated/{name}.md", page(report) + "\n")
     for id in notebooks():
@@ -47,7 +52,9 @@ def assemble(panel_argument, site):
     present = [job for job in report.jobs if report.status[job]]
     for job in present:
         page = nbformat.read(job.output, as_version=4)
+        title = page.cells[0].source.partition("\n")[0].removeprefix("# ")
         page.cells.insert(1, nbformat.v4.new_markdown_cell(neighbours(job, report.panel, present), id="neighbours"))
+        page.cells.append(nbformat.v4.new_markdown_cell(colophon.of_run(job, report.panel, title), id="colophon"))
         put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", nbformat.writes(page))
     put("_toc.yml", yaml.safe_dump(toc(present), sort_keys=False, allow_unicode=True))
     for path in [p for p in site.rglob("*") if p.is_file() and p not in keep and "_build" not in p.parts]:

@@ -4,8 +4,7 @@ The narrative in book/ includes them by name; lib.book writes them.
 """
 
 import json
-import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import matplotlib.pyplot as plt
@@ -14,13 +13,13 @@ import pandas as pd
 from lib import (
     bootstrap,
     causal,
+    colophon,
     crosschecks,
     display,
     effects,
     evidence,
     ledger,
     metrics,
-    provenance,
     published,
     story,
 )
@@ -35,8 +34,6 @@ from lib.markdown import badge, scrolling, table, turned
 from lib.panel import Panel
 from lib.paths import ROOT
 from lib.run import notebooks, plan, status_of
-
-RUN_PACKAGES = (*story.PACKAGES, "seaborn", "jupyter-book")
 
 
 @dataclass(frozen=True)
@@ -88,9 +85,10 @@ class Report:
 # Small pieces of Markdown ----------------------------------------------------------
 
 
-def raw(figure):
-    """A drawn figure, as the notebooks show it."""
-    return f"```{{raw}} html\n{figure._repr_html_()}\n```"
+def raw(figure, number):
+    """A drawn figure with a number such as "F2.1", which pages refer to as [Figure F2.1](#figure-F2.1)."""
+    numbered = replace(figure, caption=f"Figure {number}. {figure.caption}")
+    return f"(figure-{number})=\n\n```{{raw}} html\n{numbered._repr_html_()}\n```"
 
 
 def run_link(job, text):
@@ -101,8 +99,62 @@ def run_link(job, text):
 # Generated pages -------------------------------------------------------------------
 
 
+def overview(report):
+    """The figure of the first page."""
+    return raw(published_figures.overview(report.published, list(report.runs.values())), "1")
+
+
+def _most_bos(numbers):
+    label = max(numbers, key=lambda label: numbers[label]["fraction"])
+    return w.percent(numbers[label]["fraction"]), f"of {label}'s heads are BOS heads at the end, the most of any model"
+
+
+def _earliest_recall(numbers):
+    reached = [n["reached_training"] for n in numbers.values() if n["reached_training"] is not None]
+    if not reached:
+        return "Never", "are two thirds of a final circuit there"
+    return w.percent(min(reached)), "of training is done when two thirds of a final circuit are there, at the earliest"
+
+
+# One number that sums up a finding, and what it counts: {label: Finding.numbers} -> (number, words).
+IN_A_NUMBER = {
+    "F1": lambda numbers: (
+        sum(n["floor_bos_heads_so_far"] for n in numbers.values()),
+        "heads of layers 0 and 1 are BOS heads at some checkpoint",
+    ),
+    "F2": _most_bos,
+    "F3": lambda numbers: (
+        f"{sum(n['milestones']['bos_50'] is not None for n in numbers.values())} of {len(numbers)}",
+        "models ever have half of their heads on the first token",
+    ),
+    "F4": _earliest_recall,
+    "F5": lambda numbers: (
+        f"{sum(n['led'] for n in numbers.values())} of {sum(n['crossed'] for n in numbers.values())}",
+        "circuit heads have an elevated PR when they cross 50x, or before",
+    ),
+}
+
+
+def cards(report):
+    """A card a finding: claim, verdicts, one number, link."""
+    parts = []
+    for id, rule in f.FINDINGS.items():
+        if id not in report.final:
+            continue
+        page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
+        verdict, _ = f.panel_verdict(report.final[id])
+        by_paper = f"The paper's own figures: {_published_cell(report, id)}" if id in evidence.JUDGE else ""
+        lines = [f":::{{grid-item-card}} {page}", rule.claim, "", f"Our models: {badge(verdict)} {by_paper}", ""]
+        if id in IN_A_NUMBER:
+            number, words = IN_A_NUMBER[id]({label: x.numbers for label, x in report.final[id].items()})
+            lines += [f"[{number}]{{.number}} {words}.", ""]
+        lines += [":::"]
+        parts.append("\n".join(lines))
+    return "::::{grid} 1 1 2 2\n:gutter: 3\n:class-container: findings\n\n" + "\n\n".join(parts) + "\n::::"
+
+
 def glance(report):
-    """The five findings in a table, and the figure that shows most of them."""
+    """The verdicts on the five findings in a table."""
     labels = [run.spec.label for run in report.runs.values()]
     rows = []
     for id, rule in f.FINDINGS.items():
@@ -115,9 +167,7 @@ def glance(report):
     header = ["finding", "paper", "mini models", *labels]
     entries = report.ledger["verdict"].value_counts()
     return (
-        raw(panel_figures.order_of_emergence(list(report.runs.values())))
-        + "\n\n"
-        + scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
+        scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
         + f"\n\nThe column *paper* puts the paper's published figures through the same rules: {w.join(published.MODELS.values())}, "
         f"in this order (✓ holds, ✗ fails). *Mini models* is the verdict over all three. Statement by statement, the [ledger](ledger.md) holds the paper against its own files: of "
         f"{entries.sum()} statements {entries.get('agrees', 0)} agree with them, {entries.get('disagrees', 0)} do not and "
@@ -131,16 +181,6 @@ def _published_cell(report, id):
         return "–"
     judged = evidence.published_judgements(id, report.published)
     return "\u00a0".join(style.VERDICT_MARKS[verdict] for verdict, _ in judged.values())
-
-
-def found(report):
-    """The claim, the verdict and each model's reason, a paragraph and a list a finding."""
-    parts = []
-    for id, by_model in report.final.items():
-        rule = f.FINDINGS[id]
-        reasons = "\n".join(f"- {label} {badge(x.verdict)} {x.reason}" for label, x in by_model.items())
-        parts.append(f"**{id} · {rule.title}.** *The paper:* {rule.claim}\n\n{reasons}")
-    return "\n\n".join(parts)
 
 
 def batch(report):
@@ -345,7 +385,7 @@ def training(report):
         "tokens a step",
     ]
     return (
-        raw(display.drawn(fig, "training_loss", alt, caption, pd.concat(rows)))
+        raw(display.drawn(fig, "training_loss", alt, caption, pd.concat(rows)), "M.1")
         + "\n\n"
         + scrolling(table(recipes, header), "Training recipes")
     )
@@ -404,14 +444,16 @@ def formed(report):
 
 def matters(report):
     """When each model's circuit starts to matter: a sentence, a figure and the numbers."""
-    parts = []
+    parts, numbered = [], []
     for name, run in report.runs.items():
         tables = report.causal[name]
         parts.append(f"## {run.spec.label}")
         if tables is None:
             parts.append("No causal table of this model has been measured.")
             continue
-        parts += [effects.when_it_matters(tables), raw(causal_figures.over_training(tables, run.spec.label))]
+        figure = causal_figures.over_training(tables, run.spec.label)
+        parts += [effects.when_it_matters(tables), raw(figure, f"C.{len(numbered) + 1}")]
+        numbered.append(name)
         last = tables[tables["step"] == tables["step"].max()]
         parts.append(
             f"At {last['revision'].iloc[0]}:\n\n"
@@ -462,7 +504,7 @@ def _losses(tables):
 
 def checks(report):
     """Prefix matching and sink mass against the screen: rank agreement, and the heads on which they differ."""
-    parts = [raw(panel_figures.checks(list(report.runs.values())))]
+    parts = [raw(panel_figures.checks(list(report.runs.values())), "X.1")]
     titles = {"induction": "prefix matching", "first_token": "sink mass"}
     for run in report.runs.values():
         found = crosschecks.agreement(run.heads, report.panel.thresholds)
@@ -538,14 +580,14 @@ def side_by_side(report, id):
 
 def redrawn(report, id):
     """The paper's 1B panel, drawn from its published figures."""
-    return raw(published_figures.PUBLISHED_FIGURES[id](report.published))
+    return raw(published_figures.PUBLISHED_FIGURES[id](report.published), f"{id}.1")
 
 
 def panel_page(report, id):
     """Figure and reasons that compare the models at their last revisions."""
     parts = []
     if id in panel_figures.PANEL_FIGURES:
-        parts.append(raw(panel_figures.PANEL_FIGURES[id](list(report.runs.values()))))
+        parts.append(raw(panel_figures.PANEL_FIGURES[id](list(report.runs.values())), f"{id}.2"))
     for label, x in report.final[id].items():
         parts.append(f"**{label}** {badge(x.verdict)} {x.reason} {x.statement}")
     return "\n\n".join(parts)
@@ -563,7 +605,7 @@ def assumptions(report, id):
     ]
     parts = [
         scrolling(table(rows, ["assumption", *by_model]), f"{id}: the verdict under other assumptions"),
-        raw(panel_figures.sensitivities(list(report.runs.values()), by_model)),
+        raw(panel_figures.sensitivities(list(report.runs.values()), by_model), "F5.4" if id == "F5" else f"{id}.3"),
         _resampled(by_model),
     ]
     for cls, threshold, decides in (
@@ -602,7 +644,7 @@ def _thin(report, cls, threshold):
 def null(report):
     """F5's controls: does PR tell circuit heads from others before selectivity does?"""
     runs = list(report.runs.values())
-    parts = [raw(panel_figures.separations(runs))]
+    parts = [raw(panel_figures.separations(runs), "F5.3")]
     for run in runs:
         parts.append(f"**{run.spec.label}.** {run.controls().text}")
         parts.append(run.controls_table()._repr_html_())
@@ -686,16 +728,11 @@ def lines(report):
 
 def made(report):
     """Versions and commit."""
-    versions = provenance.versions(*RUN_PACKAGES)
-    return (
-        f"With Python {platform.python_version()}, "
-        + ", ".join(f"{k} {v}" for k, v in versions.items())
-        + (f", at commit `{provenance.commit()[:12]}`." if provenance.commit() else ".")
-    )
+    return colophon.made()
 
 
 PAGES = {
-    "glance": glance, "found": found, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
+    "overview": overview, "cards": cards, "glance": glance, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
     "training": training, "formed": formed, "matters": matters, "checks": checks, "status": status, "lines": lines,
     "made": made, "controls": null, "ledger": lambda report: ledger.page(report.ledger),
 }  # fmt: skip
