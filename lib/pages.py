@@ -143,14 +143,27 @@ def cards(report):
             continue
         page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
         verdict, _ = f.panel_verdict(report.final[id])
-        by_paper = f"The paper's own figures: {_published_cell(report, id)}" if id in evidence.JUDGE else ""
-        lines = [f":::{{grid-item-card}} {page}", rule.claim, "", f"Our models: {badge(verdict)} {by_paper}", ""]
+        lines = [f":::{{grid-item-card}} {page}", f"*The paper:* {rule.claim}", ""]
+        if id in evidence.JUDGE:
+            lines += [f"By its own figures: {_published_cell(report, id)}", ""]
+        lines += [f"On our models: {badge(verdict)}", ""]
         if id in IN_A_NUMBER:
             number, words = IN_A_NUMBER[id]({label: x.numbers for label, x in report.final[id].items()})
             lines += [f"[{number}]{{.number}} {words}.", ""]
         lines += [":::"]
         parts.append("\n".join(lines))
+    parts.append(_ledger_card(report))
     return "::::{grid} 1 1 2 2\n:gutter: 3\n:class-container: findings\n\n" + "\n\n".join(parts) + "\n::::"
+
+
+def _ledger_card(report):
+    """The last card: how the paper's statements fare against its own files."""
+    entries = report.ledger["verdict"].value_counts()
+    return (
+        ":::{grid-item-card} [A ledger of claims](ledger.md)\nThe paper, statement by statement, against its own published files: of "
+        f"{entries.sum()} statements\n\n[{entries.get('agrees', 0)}]{{.number}} agree, {entries.get('disagrees', 0)} do not, and "
+        f"{entries.get('cannot be checked', 0)} cannot be checked with what is published.\n:::"
+    )
 
 
 def glance(report):
@@ -165,13 +178,10 @@ def glance(report):
         page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
         rows.append([page, _published_cell(report, id), badge(verdict), *cells])
     header = ["finding", "paper", "mini models", *labels]
-    entries = report.ledger["verdict"].value_counts()
     return (
         scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
         + f"\n\nThe column *paper* puts the paper's published figures through the same rules: {w.join(published.MODELS.values())}, "
-        f"in this order (✓ holds, ✗ fails). *Mini models* is the verdict over all three. Statement by statement, the [ledger](ledger.md) holds the paper against its own files: of "
-        f"{entries.sum()} statements {entries.get('agrees', 0)} agree with them, {entries.get('disagrees', 0)} do not and "
-        f"{entries.get('cannot be checked', 0)} cannot be checked with what is published."
+        f"in this order (✓ holds, ✗ fails). *Mini models* is the verdict over all three."
     )
 
 
@@ -661,11 +671,16 @@ def null(report):
     return "\n\n".join(parts)
 
 
-def run_cell(report, id, model, revision, prefix=""):
-    """One run as a table cell: its verdict, linked to its page, or what became of it."""
+def run_state(report, id, model, revision):
+    """(job, its verdict or "failed", None if it is missing)."""
     job = next(j for j in report.jobs if (j.finding, j.model, j.revision) == (id, model, revision))
     state = report.status[job]
-    word = "failed" if state.get("status") == "failed" else (state.get("record") or {}).get("verdict")
+    return job, "failed" if state.get("status") == "failed" else (state.get("record") or {}).get("verdict")
+
+
+def run_cell(report, id, model, revision, prefix=""):
+    """One run as a table cell: its verdict, linked to its page, or what became of it."""
+    job, word = run_state(report, id, model, revision)
     return f"{prefix}{run_link(job, word)}{{.verdict .{word}}}" if word else f"{prefix}missing"
 
 
@@ -684,25 +699,34 @@ def runs_of_finding(report, id):
     return scrolling(table(rows, [spec.label for spec in models.values()]), f"Runs of {id}")
 
 
-def status_matrix(report):
-    """Every run of the panel: for each model a row a revision, a column a finding."""
+def status_map(report):
+    """Every run of the panel as a map: for each model a row a finding, a column a place in training."""
     parts = []
     for name, spec in report.panel.models.items():
-        rows = [
-            [
-                r.name,
-                w.tokens_text(r.tokens).removesuffix(" tokens"),
-                *[run_cell(report, id, name, r.name) for id in notebooks()],
-            ]
-            for r in spec.revisions
-        ]
-        header = ["revision", "tokens", *notebooks()]
-        parts.append(f"## {spec.label}\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}", "dense"))
+        rows = [[id, *[map_cell(report, id, name, r.name) for r in spec.revisions]] for id in notebooks()]
+        header = ["", *[f"{w.tokens_text(r.tokens).removesuffix(' tokens')}<br>{r.name}" for r in spec.revisions]]
+        parts.append(f"## {spec.label}\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}", "dense map"))
     return "\n\n".join(parts)
 
 
+def map_cell(report, id, model, revision):
+    """A run as one mark in its verdict's colour, linked to its page; its word for who does not see the mark."""
+    job, word = run_state(report, id, model, revision)
+    if not word:
+        return "missing"
+    mark = style.VERDICT_MARKS.get(word, "!")
+    return run_link(job, f'<span aria-hidden="true">{mark}</span><span class="unseen">{id} {word}</span>') + (
+        f"{{.verdict .{word}}}"
+    )
+
+
+MARKS = (
+    "Marks: " + ", ".join(f"{mark} {verdict}" for verdict, mark in style.VERDICT_MARKS.items()) + ", ! failed to run."
+)
+
+
 def status(report):
-    """How many runs are done, the matrix, and what failed."""
+    """How many runs are done, the map, and what failed."""
     states = [state.get("status", "missing") for state in report.status.values()]
     counts = (
         f"**{states.count('done')} of {len(states)} runs done**, {states.count('failed')} failed, "
@@ -714,7 +738,7 @@ def status(report):
         if state.get("status") == "failed"
     ]
     parts = [counts, *(["What failed:\n\n" + "\n".join(failed)] if failed else [])]
-    return "\n\n".join([*parts, status_matrix(report)])
+    return "\n\n".join([*parts, MARKS, status_map(report)])
 
 
 def lines(report):
