@@ -154,6 +154,14 @@ def same_weights(panel, model):
     return [names for names in by_weights.values() if len(names) > 1]
 
 
+def same_weights_text(label, names):
+    """The warning that revisions hold the same weights."""
+    return (
+        f"{label}: {' and '.join(names)} hold the same weights. At most one of them can be what its name says: "
+        "ask where they were published, and leave the others out of the panel"
+    )
+
+
 def head_table(panel, model, revision):
     """The head table of one checkpoint, measured now if it is missing or stale."""
     table = read(panel, model, revision)

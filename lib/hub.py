@@ -48,6 +48,14 @@ class CheckpointError(UserError, RuntimeError):
     """A checkpoint that is not there or cannot be measured; the message says what to do."""
 
 
+class HubUnreachable(CheckpointError):
+    """A hub that does not answer, or not now."""
+
+
+class DiskFull(CheckpointError):
+    """No room for a checkpoint on the disk of the cache."""
+
+
 @dataclass(frozen=True)
 class File:
     """A file of a revision.  blob: its name in the cache, which is the SHA-256 of a large file."""
@@ -127,7 +135,9 @@ def resolve(repo, revision):
     """
     try:
         try:
-            info = patiently(lambda: HfApi().model_info(repo, revision=revision, files_metadata=True), f"asking for {repo}")
+            info = patiently(
+                lambda: HfApi().model_info(repo, revision=revision, files_metadata=True), f"asking for {repo}"
+            )
         except (OfflineModeIsEnabled, httpx2.TransportError):
             return _resolve_offline(repo, revision)
         listed = [File(s.rfilename, s.size or 0, s.lfs.sha256 if s.lfs else s.blob_id or "") for s in info.siblings]
@@ -316,17 +326,21 @@ def explain(error, repo, revision, need=0):
                 "the revision on a machine with a connection and copy the cache"
             )
         if isinstance(cause, httpx2.TransportError):
-            return CheckpointError(f"{where}: {constants.ENDPOINT} cannot be reached ({type(cause).__name__}: {cause}); {kept}")
+            return HubUnreachable(
+                f"{where}: {constants.ENDPOINT} cannot be reached ({type(cause).__name__}: {cause}); {kept}"
+            )
         if isinstance(cause, HfHubHTTPError) and status != 404:
-            return CheckpointError(f"{where}: the hub still answers {status} after {len(WAITS) + 1} tries; {kept} later")
+            return HubUnreachable(f"{where}: the hub still answers {status} after {len(WAITS) + 1} tries; {kept} later")
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             free = free_bytes(Path(constants.HF_HUB_CACHE))
-            return CheckpointError(
+            return DiskFull(
                 f"{where}: the disk is full: {bytes_text(need)} to download and {bytes_text(free)} free at {_cache_text()}. "
                 "Make room, use --evict, or set HF_HOME to a folder on a larger disk"
             )
         if "Consistency check failed" in str(cause):
-            return CheckpointError(f"{where}: a file still arrives shorter than announced after {len(WAITS) + 1} tries; {kept} later")
+            return CheckpointError(
+                f"{where}: a file still arrives shorter than announced after {len(WAITS) + 1} tries; {kept} later"
+            )
         if isinstance(cause, EntryNotFoundError) and not isinstance(cause, LocalEntryNotFoundError):
             name = str(getattr(response, "url", "")).rsplit("/", 1)[-1]
             return CheckpointError(f"{where} lists {name} but the hub does not have it; choose another revision")

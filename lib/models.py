@@ -14,7 +14,6 @@ from lib.hub import CheckpointError
 from lib.panel import UserError
 
 ARCHITECTURES = ("GPTNeoXForCausalLM", "OlmoForCausalLM", "OlmoeForCausalLM")
-DEVICES = ("auto", "cuda", "mps", "cpu")
 
 # What of a config decides the numbers; a model's revisions must agree in it.
 TRAITS = (
@@ -90,7 +89,7 @@ def load(model, revision_name, on="cpu"):
     """Load one checkpoint for evaluation, in the panel's dtype and straight to the device.
 
     model: lib.panel.Model.  on: a device's name, see device().  Returns a transformers
-    causal LM whose attribute `checkpoint` says what was loaded: commit (None for a
+    causal LM whose attribute `checkpoint` says what was loaded: hub_commit (None for a
     folder), weights_sha256 and traits.  A revision of a hub is downloaded first if it is not in the
     cache.  Never runs code of a checkpoint's own, neither Python files nor pickles.  Raises
     CheckpointError if the revision is not there, is damaged, holds numbers that are not
@@ -120,7 +119,9 @@ def load(model, revision_name, on="cpu"):
     # Or transformers would ask the hub for safetensors that somebody else made of a pickle.
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
     try:
-        config = AutoConfig.from_pretrained(**{k: v for k, v in where.items() if k != "use_safetensors"}, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(
+            **{k: v for k, v in where.items() if k != "use_safetensors"}, trust_remote_code=False
+        )
         architecture = (config.architectures or ["model of unknown kind"])[0]
         if architecture not in ARCHITECTURES:
             raise CheckpointError(
@@ -152,7 +153,7 @@ def load(model, revision_name, on="cpu"):
                 f"{what}: the weights {name} hold NaN or infinity in {model.dtype}; the checkpoint is damaged"
                 + ("" if model.dtype == "float32" else ", or too large for this dtype: try float32")
             )
-    loaded.checkpoint = {"commit": commit, "weights_sha256": provenance.digest(digests), "traits": traits(config)}
+    loaded.checkpoint = {"hub_commit": commit, "weights_sha256": provenance.digest(digests), "traits": traits(config)}
     return loaded.eval()
 
 

@@ -120,21 +120,31 @@ def _handler(hub):
                 return self.fail(404, X_Error_Code="RevisionNotFound", X_Error_Message="Invalid rev id")
             files, commit = hub.repos[repo][revision], hub.commit(repo, revision)
             if api and api[2] == "revision":
-                siblings = [{"rfilename": name, "size": len(data), "blobId": _oid(data)} for name, data in files.items()]
+                siblings = [
+                    {"rfilename": name, "size": len(data), "blobId": _oid(data)} for name, data in files.items()
+                ]
                 for sibling in siblings:
                     if _is_large(sibling["rfilename"]):
                         data = files[sibling["rfilename"]]
-                        sibling["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+                        sibling["lfs"] = {
+                            "sha256": hashlib.sha256(data).hexdigest(),
+                            "size": len(data),
+                            "pointerSize": 134,
+                        }
                 return self.json({"id": repo, "modelId": repo, "sha": commit, "siblings": siblings, "tags": []})
             if api:
-                tree = [{"type": "file", "path": name, "size": len(data), "oid": _oid(data)} for name, data in files.items()]
+                tree = [
+                    {"type": "file", "path": name, "size": len(data), "oid": _oid(data)} for name, data in files.items()
+                ]
                 for entry in tree:
                     if _is_large(entry["path"]):
                         data = files[entry["path"]]
                         entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
                 return self.json(tree)
             if file[3] not in files:
-                return self.fail(404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found", X_Repo_Commit=commit)
+                return self.fail(
+                    404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found", X_Repo_Commit=commit
+                )
             return self.file(files[file[3]], file[3], commit, fault)
 
         do_HEAD = do_GET
