@@ -32,29 +32,31 @@ def means(values):
     return (w @ values.reshape(len(values), -1)).reshape(len(w), *values.shape[1:])
 
 
-def participation_ratios(z, centred=False):
-    """Replicates of one head's participation ratio: z [n, d_head] -> [replicates].
+def participation_ratio(z, centred=False):
+    """One head's participation ratio and its replicates: z [n, d_head] -> (float, [replicates]).
 
-    A resample repeats sequences and so spans fewer directions than the batch: its PR
-    is lower on average.  The replicates are shifted to have the estimate as their
-    mean, so that they show how far it varies and not this bias.
+    The estimate is metrics.participation_ratio, from the eigenvalues of the Gram matrix.  A
+    replicate takes the variance of the resample along the batch's own eigenvectors for
+    its eigenvalues, which is right to first order: one decomposition serves all replicates.  The
+    second order is mostly a bias (a resample repeats sequences and so seems to spread over fewer
+    directions) and would be taken out anyway: the replicates are shifted to have
+    the estimate as their mean, so that they show how far it varies.
     """
     z = np.asarray(z, dtype=np.float64)
     n, d = z.shape
     largest = np.abs(z).max()
     z = z / largest if largest else z  # as in lib.metrics: squares must not overflow
+    if centred:
+        z = z - z.mean(axis=0)
+    eigenvalues, directions = np.linalg.eigh(z.T @ z / n)
+    along = z @ directions
     w = weights(n)
-    upper = np.triu_indices(d)
-    packed = np.zeros((len(w), len(upper[0])))
-    for start in range(0, n, 256):  # bounds the memory of the outer products
-        part = z[start : start + 256]
-        packed += w[:, start : start + 256] @ (part[:, upper[0]] * part[:, upper[1]])
-    gram = np.empty((len(w), d, d))
-    gram[:, upper[0], upper[1]] = gram[:, upper[1], upper[0]] = packed
-    total = w @ z
-    drawn = metrics.participation_ratio_from_moments(gram, total, 1, centred)
-    estimate = metrics.participation_ratio(z, centred)
-    return (drawn + estimate - drawn.mean()).clip(1.0, d)
+    drawn = w @ along**2
+    if centred:
+        drawn -= (w @ along) ** 2
+    estimate = metrics.effective_rank(eigenvalues.clip(min=0.0))
+    drawn = metrics.effective_rank(drawn.clip(min=0.0))
+    return estimate, (drawn + estimate - drawn.mean()).clip(1.0, d)
 
 
 def interval(replicates, axis=0):

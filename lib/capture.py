@@ -1,50 +1,17 @@
-"""One forward pass a sequence through TransformerLens, reduced on the way to one row a head."""
-
-import gc
+"""One forward pass a sequence, reduced on the way to one row a head."""
 
 import numpy as np
 import pandas as pd
-import torch
-from transformer_lens.head_detector import get_induction_head_detection_pattern
-from transformer_lens.model_bridge.sources import build_bridge_from_module
 
 from lib import bootstrap, metrics
-
-MICRO_BATCH_TOKENS = 2_048  # tokens a forward pass: bounds the attention held at any moment, and fits caches
-
-
-def as_bridge(model):
-    """Wrap a transformers causal LM in TransformerLens, in place and once.
-
-    The bridge keeps the raw weights (no folding) and replaces the model's
-    submodules, so that a second wrapping would wrap the wrappers: the first
-    bridge is remembered on the model.
-    """
-    if "_bridge" not in model.__dict__:
-        bridge = build_bridge_from_module(model, type(model).__name__, hf_config=model.config)
-        model.__dict__["_bridge"] = bridge.eval()
-    return model.__dict__["_bridge"]
-
-
-def release(model):
-    """Forget the bridge of a model; bridges hold cycles that only the collector frees."""
-    model.__dict__.pop("_bridge", None)
-    gc.collect()
-
-
-def micro_batches(batch):
-    """Split a batch or its tokens [n, T]: yields slices of at most MICRO_BATCH_TOKENS tokens, at least one sequence each."""
-    n, seq_len = getattr(batch, "tokens", batch).shape
-    step = max(1, MICRO_BATCH_TOKENS // seq_len)
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
+from lib.attention import watch
 
 
 def measure_heads(model, batch):
     """Measure every head of a model on an induction batch.
 
-    model: a transformers causal LM in memory (GPTNeoX, Olmo or Olmoe), wrapped in
-    place.  batch: lib.batch.InductionBatch.
+    model: a transformers causal LM in memory (GPTNeoX, Olmo or Olmoe), not wrapped by
+    TransformerLens; it is given back as it was.  batch: lib.batch.InductionBatch.
 
     Returns a DataFrame, one row a head: layer, head, attention_<class> (mean
     attention mass of the last query, 0..1), baseline_paper, baseline_clean (mean
@@ -56,7 +23,8 @@ def measure_heads(model, batch):
     baseline) and n_sequences.  Columns <quantity>_low and <quantity>_high are bootstrap intervals
     over sequences (lib.bootstrap).
 
-    Raises ValueError naming layer and head if z or a pattern is not finite.
+    Raises ValueError naming layer and head if z or a pattern is not finite, and if the
+    model's attention cannot be watched.
     """
     return screen(model, batch)[0]
 
@@ -69,84 +37,42 @@ def screen(model, batch):
     quotient of two of them.  Of each sequence only what the statistics need is kept: a
     dozen numbers and z at the last position a head, in fp32.
     """
-    bridge = as_bridge(model)
+    n_layers, n_heads = model.config.num_hidden_layers, model.config.num_attention_heads
     n, seq_len = batch.tokens.shape
-    n_layers, n_heads = bridge.cfg.n_layers, bridge.cfg.n_heads
     first_a = batch.first_a.numpy()
     positions = metrics.class_positions(seq_len, first_a)
     paper_positions = metrics.paper_baseline_positions(seq_len)
     clean = metrics.clean_baseline_mask(seq_len, first_a)
+    names = [*(f"attention_{c}" for c in positions), *(f"baseline_{b}" for b in metrics.BASELINES), "sink_mass"]
+    per_sequence = {name: np.empty((n, n_layers * n_heads)) for name in names}
+    z = None  # [n, layer * head, d_head]
 
-    per_sequence = {}  # {quantity: [n, layer * head]}, z: [n, layer * head, d_head]
-
-    def keep(name, part, layer, values):  # values: [batch, head] or, for z, [batch, head, d_head]
-        if name not in per_sequence:
-            dtype = np.float32 if name == "z" else np.float64
-            per_sequence[name] = np.empty((n, n_layers * n_heads, *values.shape[2:]), dtype)
-        per_sequence[name][part, layer * n_heads : (layer + 1) * n_heads] = values
-
-    for part in micro_batches(batch):
+    for part, layers in watch(model, batch.tokens, _last_query):
+        last, sink, written = (np.concatenate([layer[i] for layer in layers], axis=1) for i in range(3))
+        _require_finite({"attention": last, "z": written}, n_heads)
+        for name, where in positions.items():
+            taken = np.take_along_axis(last, where[part][:, None, :], axis=-1)
+            per_sequence[f"attention_{name}"][part] = taken.mean(axis=-1)
         weights = clean[part] / clean[part].sum(axis=1, keepdims=True)
+        per_sequence["baseline_paper"][part] = last[..., paper_positions].mean(axis=-1)
+        per_sequence["baseline_clean"][part] = (last @ weights[:, :, None])[..., 0]
+        per_sequence["sink_mass"][part] = sink
+        if z is None:
+            z = np.empty((n, *written.shape[1:]), np.float32)
+        z[part] = written
 
-        def reduce_pattern(pattern, hook, part=part, weights=weights):  # [batch, head, query, key]
-            layer = hook.layer()
-            keep("sink_mass", part, layer, pattern[..., 0].double().mean(dim=-1).numpy(force=True))
-            last = pattern[:, :, -1, :].double().numpy(force=True)
-            _require_finite("attention", layer, last)
-            for name, where in positions.items():
-                taken = np.take_along_axis(last, where[part][:, None, :], axis=-1)
-                keep(f"attention_{name}", part, layer, taken.mean(axis=-1))
-            keep("baseline_paper", part, layer, last[..., paper_positions].mean(axis=-1))
-            keep("baseline_clean", part, layer, np.einsum("bhk,bk->bh", last, weights))
-
-        def keep_last_z(z, hook, part=part):  # [batch, pos, head, d_head]
-            last = z[:, -1].float().numpy(force=True)
-            _require_finite("z", hook.layer(), last)
-            keep("z", part, hook.layer(), last)
-
-        _run(bridge, batch.tokens[part], n_layers, {"hook_pattern": reduce_pattern, "hook_z": keep_last_z})
-
-    z = per_sequence.pop("z")
     estimates = {name: values.mean(axis=0) for name, values in per_sequence.items()}
     replicates = {name: bootstrap.means(values) for name, values in per_sequence.items()}
     for name, centred in (("pr", False), ("pr_centred", True)):
-        of_heads = range(z.shape[1])
-        estimates[name] = np.array([metrics.participation_ratio(z[:, i], centred) for i in of_heads])
-        replicates[name] = np.stack([bootstrap.participation_ratios(z[:, i], centred) for i in of_heads], axis=1)
+        of_heads = [bootstrap.participation_ratio(z[:, i], centred) for i in range(z.shape[1])]
+        estimates[name] = np.array([estimate for estimate, _ in of_heads])
+        replicates[name] = np.stack([drawn for _, drawn in of_heads], axis=1)
     constants = {
         "pr_ceiling": metrics.gaussian_ceiling(n, z.shape[-1]),
         "induction_ceiling": metrics.paper_baseline_ceiling(seq_len, first_a),
         "n_sequences": n,
     }
-    return _table(estimates, replicates, n_layers, n_heads, constants), replicates
-
-
-def _run(bridge, tokens, n_layers, hooks):
-    """One forward pass with the same hooks at every layer, {"hook_z": function}."""
-    at_layers = [(f"blocks.{layer}.attn.{name}", hook) for layer in range(n_layers) for name, hook in hooks.items()]
-    with torch.no_grad():
-        bridge.run_with_hooks(tokens.to(bridge.cfg.device), fwd_hooks=at_layers, return_type=None)
-
-
-def _table(estimates, replicates, n_layers, n_heads, constants):
-    """The head table: estimates, what is the same for all heads, and the intervals."""
-    estimates, replicates = dict(estimates), dict(replicates)
-    for b in metrics.BASELINES:
-        for c in metrics.CLASSES:
-            name = f"selectivity_{c}" if b == "paper" else f"selectivity_clean_{c}"
-            of = f"attention_{c}", f"baseline_{b}"
-            estimates[name] = metrics.selectivity(*(estimates[k] for k in of))
-            replicates[name] = metrics.selectivity(*(replicates[k] for k in of))
-    layer, head = np.indices((n_layers, n_heads)).reshape(2, -1)
-    columns = {"layer": layer, "head": head}
-    columns |= {f"attention_{c}": estimates[f"attention_{c}"] for c in metrics.CLASSES}
-    columns |= {f"baseline_{b}": estimates[f"baseline_{b}"] for b in metrics.BASELINES}
-    columns |= {name: values for name, values in estimates.items() if name.startswith("selectivity_")}
-    columns |= {name: estimates[name] for name in ("sink_mass", "pr", "pr_centred")}
-    columns |= {name: np.full(len(layer), value) for name, value in constants.items()}
-    for name in [c for c in columns if c in replicates]:
-        columns[f"{name}_low"], columns[f"{name}_high"] = bootstrap.interval(replicates[name])
-    return pd.DataFrame(columns)
+    return _table(estimates, replicates, n_heads, constants), replicates
 
 
 def prefix_matching(model, tokens):
@@ -156,43 +82,73 @@ def prefix_matching(model, tokens):
 
     The score (Olsson et al., In-context Learning and Induction Heads) is the mean
     attention, 0..1, from each token of the second half to the token after its first
-    occurrence.  Those pairs of positions are TransformerLens' own detection pattern.
+    occurrence.
 
     Returns (DataFrame with layer, head, prefix_matching and its interval,
     {"prefix_matching": [replicates, heads]}).
     """
-    bridge = as_bridge(model)
     n, seq_len = tokens.shape
-    n_layers, n_heads = bridge.cfg.n_layers, bridge.cfg.n_heads
-    # No token comes twice in a half, so that the pattern is the same for all sequences.
-    query, key = get_induction_head_detection_pattern(tokens[:1]).nonzero(as_tuple=True)
-    scores = np.empty((n, n_layers * n_heads))
-    for part in micro_batches(tokens):
+    n_heads = model.config.num_attention_heads
+    queries = np.arange(seq_len // 2, seq_len)
+    keys = queries - seq_len // 2 + 1  # no token comes twice in a half
 
-        def reduce_pattern(pattern, hook, part=part):  # [batch, head, query, key]
-            at = slice(hook.layer() * n_heads, (hook.layer() + 1) * n_heads)
-            scores[part, at] = pattern[:, :, query, key].double().mean(dim=-1).numpy(force=True)
+    def score(attention):
+        return attention.between(queries, keys).mean(dim=-1).numpy(force=True)
 
-        _run(bridge, tokens[part], n_layers, {"hook_pattern": reduce_pattern})
-    replicates = bootstrap.means(scores)
-    low, high = bootstrap.interval(replicates)
-    layer, head = np.indices((n_layers, n_heads)).reshape(2, -1)
-    table = pd.DataFrame(
-        {
-            "layer": layer,
-            "head": head,
-            "prefix_matching": scores.mean(axis=0),
-            "prefix_matching_low": low,
-            "prefix_matching_high": high,
-        }
-    )
-    return table, {"prefix_matching": replicates}
+    scores = np.empty((n, model.config.num_hidden_layers * n_heads))
+    for part, layers in watch(model, tokens, score):
+        scores[part] = np.concatenate(layers, axis=1)
+    _require_finite({"attention": scores[..., None]}, n_heads)
+    replicates = {"prefix_matching": bootstrap.means(scores)}
+    return _with_intervals(_numbered({"prefix_matching": scores.mean(axis=0)}, n_heads), replicates), replicates
 
 
-def _require_finite(what, layer, values):
-    """values: [batch, head, ...]; raises ValueError naming the first head that is not finite."""
-    finite = np.isfinite(values).all(axis=(0, 2))
-    if not finite.all():
+def _last_query(attention):
+    """What the screen needs of a layer: the last row, sink mass and z at the last position, as arrays."""
+    parts = attention.last_row(), attention.to_first().mean(dim=-1), attention.z[:, :, -1].float()
+    return [part.numpy(force=True) for part in parts]
+
+
+# The table --------------------------------------------------------------------------
+
+
+def _table(estimates, replicates, n_heads, constants):
+    """The head table: estimates, what is the same for all heads, and the intervals."""
+    estimates, replicates = dict(estimates), dict(replicates)
+    for b in metrics.BASELINES:
+        for c in metrics.CLASSES:
+            of = f"attention_{c}", f"baseline_{b}"
+            for values in (estimates, replicates):
+                values[metrics.selectivity_column(c, b)] = metrics.selectivity(*(values[k] for k in of))
+    attention = [f"attention_{c}" for c in metrics.CLASSES]
+    baselines = [f"baseline_{b}" for b in metrics.BASELINES]
+    ratios = [metrics.selectivity_column(c, b) for b in metrics.BASELINES for c in metrics.CLASSES]
+    columns = {name: estimates[name] for name in (*attention, *baselines, *ratios, "sink_mass", "pr", "pr_centred")}
+    return _with_intervals(_numbered(columns | constants, n_heads), replicates)
+
+
+def _numbered(columns, n_heads):
+    """A table of columns [layer * head], or of one value, with layer and head in front."""
+    number = np.arange(max(np.size(values) for values in columns.values()))
+    return pd.DataFrame({"layer": number // n_heads, "head": number % n_heads} | columns)
+
+
+def _with_intervals(table, replicates):
+    """The table with columns <quantity>_low and <quantity>_high where there are replicates."""
+    for name in [c for c in table if c in replicates]:
+        table[f"{name}_low"], table[f"{name}_high"] = bootstrap.interval(replicates[name])
+    return table
+
+
+def _require_finite(quantities, n_heads):
+    """quantities: {name: [batch, layer * head, ...]}; raises ValueError naming the first head that is not finite.
+
+    The first in the order of layers: what is wrong in one layer spoils all the later ones.
+    """
+    wrong = {what: ~np.isfinite(values).all(axis=(0, 2)) for what, values in quantities.items()}
+    found = [(*divmod(int(heads.argmax()), n_heads), what) for what, heads in wrong.items() if heads.any()]
+    if found:
+        layer, head, what = min(found, key=lambda place: place[0])
         raise ValueError(
-            f"{what} of layer {layer} head {finite.argmin()} holds NaN or infinity: the weights or the dtype are at fault"
+            f"{what} of layer {layer} head {head} holds NaN or infinity: the weights or the dtype are at fault"
         )

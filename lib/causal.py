@@ -12,13 +12,14 @@ import time
 import pandas as pd
 
 from lib import heads, provenance
+from lib.counting import Counting, members
 from lib.paths import atomic, results_dir
 from lib.words import name_of
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
 DRAWS = 20  # sets of matched random heads; the paper uses one
 SEED = 123  # the paper's
-CODE = ("ablation", "batch", "models", "causal")
+CODE = ("attention", "ablation", "batch", "models", "causal")
 
 CONDITIONS = {
     "baseline": "nothing zeroed",
@@ -42,8 +43,8 @@ def circuit(table, thresholds, cls="induction"):
 
     cls: "induction" or "previous_token".
     """
-    rows = table[table[f"selectivity_{cls}"] >= getattr(thresholds, f"{cls}_circuit")]
-    return sorted((int(layer), int(head)) for layer, head in zip(rows["layer"], rows["head"]))
+    heads_ = table[members(table, cls, getattr(thresholds, f"{cls}_circuit"), Counting(thresholds))]
+    return sorted((int(layer), int(head)) for layer, head in zip(heads_["layer"], heads_["head"]))
 
 
 def conditions(own, previous_token, final, n_layers, n_heads, draws=DRAWS, seed=SEED):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lib import metrics
-from lib.metrics import CLASSES
+from lib.metrics import CLASSES, selectivity_column
 from lib.panel import Thresholds
 from lib.words import name_of
 
@@ -108,11 +108,6 @@ class Trajectory:
     def labels(self, mask):
         """Names of the heads in a mask [head]: ["L0H1", ...]."""
         return [name_of(layer, head) for layer, head in zip(self.layer[mask], self.head[mask])]
-
-
-def selectivity_column(cls, baseline="paper"):
-    """The head table's column for the selectivity of a class under a baseline."""
-    return f"selectivity_{cls}" if baseline == "paper" else f"selectivity_clean_{cls}"
 
 
 def selectivity_of(heads, cls, baseline="paper"):

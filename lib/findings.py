@@ -30,10 +30,10 @@ from lib.counting import (
     in_circuit,
     is_bos,
     members,
-    selectivity_column,
     selectivity_of,
 )
 from lib.counting import thin as thin_of
+from lib.metrics import selectivity_column
 from lib.words import join, name_of, percent, plural, sure, times, tokens_text
 
 HOLDS, FAILS, UNDETERMINED = "holds", "fails", "undetermined"

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from lib import provenance
 from lib.paths import atomic, results_dir
 
-MEASURING_CODE = ("batch", "metrics", "bootstrap", "capture", "models")
-MEASURING_PACKAGES = ("numpy", "torch", "transformers", "transformer-lens")
+MEASURING_CODE = ("batch", "metrics", "bootstrap", "attention", "capture", "models")
+MEASURING_PACKAGES = ("numpy", "torch", "transformers")
 REPLICATES = "replicates_"
 
 
@@ -96,7 +96,7 @@ def measure(panel, model, revision, loaded=None):
     """
     # Reading tables is by far the common case and must not pay for torch.
     from lib.batch import induction_batch, repeated_sequences
-    from lib.capture import prefix_matching, release, screen
+    from lib.capture import prefix_matching, screen
     from lib.models import device, load, refuse_other_traits
 
     spec = panel.model(model)
@@ -126,7 +126,6 @@ def measure(panel, model, revision, loaded=None):
         "commit": provenance.commit(),
         "seconds": round(time.perf_counter() - started, 2),
     }
-    release(loaded)
     lists = {f"{REPLICATES}{name}": list(values.T.astype(np.float32)) for name, values in replicates.items()}
     whole = table.assign(**lists)
     whole.attrs = table.attrs

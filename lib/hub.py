@@ -265,7 +265,7 @@ def patiently(call, what):
             if wait is None or again is None:
                 raise
             wait = max(wait, again)
-        print(f"{what}: {_reason(error)}; trying again in {wait} s", file=sys.stderr)
+            print(f"{what}: {_reason(error)}; trying again in {wait} s", file=sys.stderr)
         time.sleep(wait)
 
 

@@ -86,25 +86,10 @@ def participation_ratio(matrix, centred=False):
     matrix = matrix / largest  # squares of very large or small entries would overflow or vanish
     if centred:
         matrix = matrix - matrix.mean(axis=0)
-    return _effective_rank(np.linalg.svd(matrix, compute_uv=False) ** 2)
+    return effective_rank(np.linalg.svd(matrix, compute_uv=False) ** 2)
 
 
-def participation_ratio_from_moments(gram, total, n, centred=False):
-    """participation_ratio from streamed moments, for many heads at once.
-
-    gram: [..., d, d] sum over sequences of the outer product of z with itself;
-    total: [..., d] sum of z; n: number of sequences.  Returns float64 [...].
-    The eigenvalues of the Gram matrix are the squared singular values of the
-    stacked z, so the rows themselves need not be kept.
-    """
-    gram = np.asarray(gram, dtype=np.float64)
-    if centred:
-        total = np.asarray(total, dtype=np.float64)
-        gram = gram - total[..., :, None] * total[..., None, :] / n
-    return _effective_rank(np.linalg.eigvalsh(gram).clip(min=0.0))
-
-
-def _effective_rank(squared):
+def effective_rank(squared):
     """exp(entropy) of non-negative weights, [..., d] -> [...]; 1 if they are all zero."""
     total = squared.sum(axis=-1, keepdims=True)
     p = np.divide(squared, total, out=np.zeros_like(squared), where=total > 0)
@@ -122,6 +107,11 @@ def gaussian_ceiling(n, d_head, draws=8):
     """
     rng = np.random.default_rng(0)
     return float(np.mean([participation_ratio(rng.standard_normal((n, d_head))) for _ in range(draws)]))
+
+
+def selectivity_column(cls, baseline="paper"):
+    """The head table's column for the selectivity of a class under a baseline."""
+    return f"selectivity_{cls}" if baseline == "paper" else f"selectivity_clean_{cls}"
 
 
 def selectivity(attention, baseline):

@@ -57,8 +57,8 @@ def half_precision_doubts(model_type, dtype, on):
     doubts = []
     if model_type == "olmo":
         doubts.append(
-            f"OLMo in {dtype}: its queries and keys are clipped and rotated in half precision, and TransformerLens mixes "
-            "dtypes there; the paper's figures are of float32"
+            f"OLMo in {dtype}: queries and keys are clipped at 8 and rotated in few digits; its figures may differ from the "
+            "paper's, which are of float32"
         )
     if on == "mps":
         doubts.append(f"{dtype} on MPS: sums are less exact there than on CUDA; check some revision against float32")

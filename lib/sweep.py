@@ -7,6 +7,7 @@ each is downloaded once.  Kill it anywhere and start it again: tables that are f
 """
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -109,6 +110,10 @@ def _measure(panel_argument, model, revision, kinds, share):
             loaded.get_input_embeddings().register_forward_hook(_count)
         for kind in kinds:
             MEASUREMENTS[kind].measure(panel, model, revision, loaded)
+        del loaded
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
     except Exception as error:  # noqa: BLE001 - the parent reports it, and other checkpoints go on
         return {kind: str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"}
     return {}

@@ -39,13 +39,24 @@ def test_all_statistics_share_the_same_draws():
 
 
 @pytest.mark.parametrize("centred", [False, True])
-def test_replicates_of_a_pr_are_those_of_the_resampled_rows(centred):
-    """One by one, from the rows that a resample repeats; then shifted to have the estimate as their mean."""
-    z = np.random.default_rng(4).standard_normal((30, 4)) * [4, 2, 1, 1]
-    counts = np.rint(bootstrap.weights(30) * 30).astype(int)
+def test_replicates_of_a_pr_vary_as_those_of_the_resampled_rows_do(centred):
+    """The oracle resamples rows and takes every PR by itself."""
+    z = np.random.default_rng(4).standard_normal((400, 4)) * [4, 2, 1, 0.5] + [1, 0, 0, 0]
+    counts = np.rint(bootstrap.weights(400) * 400).astype(int)
     drawn = np.array([metrics.participation_ratio(np.repeat(z, k, axis=0), centred) for k in counts])
-    shifted = (drawn + metrics.participation_ratio(z, centred) - drawn.mean()).clip(1, 4)
-    assert bootstrap.participation_ratios(z, centred) == pytest.approx(shifted, rel=1e-6)
+    estimate, replicates = bootstrap.participation_ratio(z, centred)
+    assert estimate == pytest.approx(metrics.participation_ratio(z, centred), rel=1e-12)
+    assert replicates.mean() == pytest.approx(estimate)
+    assert replicates.std() == pytest.approx(drawn.std(), rel=0.02)
+    assert np.corrcoef(replicates, drawn)[0, 1] > 0.995
+
+
+def test_the_spread_of_a_pr_is_that_of_other_samples():
+    """Not of other resamples: many batches are drawn, as no real measurement can."""
+    rng, scales = np.random.default_rng(6), np.exp(-np.arange(16) / 4)
+    prs = [metrics.participation_ratio(rng.standard_normal((1000, 16)) * scales) for _ in range(200)]
+    _, replicates = bootstrap.participation_ratio(rng.standard_normal((1000, 16)) * scales)
+    assert replicates.std() == pytest.approx(np.std(prs), rel=0.2)
 
 
 def test_the_interval_of_a_pr_holds_the_estimate_though_resamples_span_less():
@@ -53,7 +64,7 @@ def test_the_interval_of_a_pr_holds_the_estimate_though_resamples_span_less():
     raw = [metrics.participation_ratio(z[np.random.default_rng(i).integers(60, size=60)]) for i in range(50)]
     estimate = metrics.participation_ratio(z)
     assert np.mean(raw) < 0.95 * estimate  # the bias that is taken out
-    low, high = bootstrap.interval(bootstrap.participation_ratios(z))
+    low, high = bootstrap.interval(bootstrap.participation_ratio(z)[1])
     assert low < estimate < high
 
 
@@ -63,5 +74,5 @@ def test_the_interval_of_a_pr_holds_the_estimate_though_resamples_span_less():
     st.booleans(),
 )  # fmt: skip
 def test_a_pr_stays_between_one_and_the_dimension(z, centred):
-    replicates = bootstrap.participation_ratios(z, centred)
+    _, replicates = bootstrap.participation_ratio(z, centred)
     assert np.isfinite(replicates).all() and (replicates >= 1).all() and (replicates <= z.shape[1] + 1e-9).all()

@@ -8,15 +8,21 @@ import torch
 from conftest import GOLDEN, tiny_model
 from transformers import AutoModelForCausalLM
 
-from lib import capture, metrics
+from lib import attention, metrics
 from lib.batch import induction_batch
+from lib.bridge import as_bridge
 from lib.capture import measure_heads
 
 ARCHITECTURES = {
     "gpt_neox": {},
     "olmo": {"clip_qkv": 8.0},
+    "olmo, heads sharing keys": {"clip_qkv": 8.0, "num_key_value_heads": 1},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": False},
 }
+
+
+def a_model(name):
+    return tiny_model(name.split(",")[0], 3, **ARCHITECTURES[name])
 
 
 @pytest.fixture(scope="module", params=["neox", "olmo", "olmoe"])
@@ -56,7 +62,7 @@ def test_golden_head_table(golden):
 def test_capture_agrees_with_transformers_eager_attention(architecture):
     """One head at a time, from output_attentions and the input of the output projection."""
     batch = induction_batch(6, 64, 0, 64)
-    model = tiny_model(architecture, 3, **ARCHITECTURES[architecture])
+    model = a_model(architecture)
     model.set_attn_implementation("eager")
     layers = model.gpt_neox.layers if architecture == "gpt_neox" else model.model.layers
     z = {}
@@ -65,7 +71,7 @@ def test_capture_agrees_with_transformers_eager_attention(architecture):
         project.register_forward_pre_hook(lambda _, inputs, i=i: z.__setitem__(i, inputs[0][:, -1].detach()))
     with torch.no_grad():
         attentions = model(batch.tokens, output_attentions=True).attentions
-    table = measure_heads(tiny_model(architecture, 3, **ARCHITECTURES[architecture]), batch)
+    table = measure_heads(a_model(architecture), batch)
     d_head = 16 // 2
     for row in table.itertuples():
         last = attentions[row.layer][:, row.head, -1].double().numpy()
@@ -89,7 +95,7 @@ def test_every_promised_column_is_there():
 def test_the_size_of_micro_batches_does_not_change_the_numbers(monkeypatch):
     batch = induction_batch(10, 64, 0, 64)
     whole = measure_heads(tiny_model("olmo", 1), batch)
-    monkeypatch.setattr(capture, "MICRO_BATCH_TOKENS", 3 * 64)
+    monkeypatch.setitem(attention.MICRO_BATCH_TOKENS, "cpu", 3 * 64)
     parts = measure_heads(tiny_model("olmo", 1), batch)
     np.testing.assert_allclose(parts, whole, rtol=1e-5)
 
@@ -100,3 +106,32 @@ def test_broken_weights_are_named_by_layer_and_head():
         model.model.layers[1].self_attn.v_proj.weight[8:] = float("inf")  # the values of head 1
     with pytest.raises(ValueError, match="layer 1 head 1 .*NaN or infinity"):
         measure_heads(model, induction_batch(4, 64, 0, 64))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_parts_of_attention_are_those_of_the_pattern_of_transformerlens(architecture):
+    """Another library's whole patterns: rows, columns and single places, without a pattern on our side."""
+    batch = induction_batch(5, 64, 0, 64)
+    queries, keys = np.array([3, 40, 63]), np.array([0, 17, 63])
+
+    def parts(of):
+        return of.last_row(), of.to_first(), of.between(queries, keys), of.z
+
+    [(_, layers)] = attention.watch(a_model(architecture), batch.tokens, parts)
+    bridge = as_bridge(a_model(architecture))
+    with torch.no_grad():
+        _, cache = bridge.run_with_cache(batch.tokens)
+    for layer, (last, first, between, z) in enumerate(layers):
+        pattern = cache[f"blocks.{layer}.attn.hook_pattern"].double()
+        torch.testing.assert_close(last, pattern[:, :, -1], atol=5e-6, rtol=0)
+        torch.testing.assert_close(first, pattern[..., 0], atol=5e-6, rtol=0)
+        torch.testing.assert_close(between, pattern[:, :, queries, keys], atol=5e-6, rtol=0)
+        expected = cache[f"blocks.{layer}.attn.hook_z"].transpose(1, 2)
+        torch.testing.assert_close(z, expected, atol=5e-5, rtol=0)
+
+
+def test_other_devices_compute_the_denominator_that_the_fused_kernel_gives():
+    query, key, value = torch.randn(3, 2, 4, 32, 8, generator=torch.Generator().manual_seed(0))
+    fused = attention._attend_on_cpu(query, key, value, 0.5)
+    for here, there in zip(fused, attention._attend_elsewhere(query, key, value, 0.5)):
+        torch.testing.assert_close(here, there)

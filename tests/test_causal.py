@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from lib import ablation, causal, effects, heads, provenance
 from lib.ablation import capabilities, capability, matched_random, split_by_layer
 from lib.batch import induction_batch
-from lib.capture import as_bridge
+from lib.bridge import as_bridge
 from lib.figures.causal import over_training
 from lib.panel import Panel, load_panel
 

@@ -84,15 +84,6 @@ def test_centred_pr_ignores_a_common_offset(matrix, offset):
         assert metrics.participation_ratio(matrix + offset, centred=True) == pytest.approx(pr, rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
-@given(MATRICES, st.booleans())
-def test_streamed_moments_give_the_same_pr(matrix, centred):
-    if centred and np.abs(matrix - matrix.mean(axis=0)).max() < 1e-3 * max(1.0, np.abs(matrix).max()):
-        return  # a difference of nearly equal moments: the stacked form is the exact one
-    streamed = metrics.participation_ratio_from_moments(matrix.T @ matrix, matrix.sum(axis=0), len(matrix), centred)
-    assert streamed == pytest.approx(metrics.participation_ratio(matrix, centred), rel=1e-4, abs=1e-4)
-
-
 def test_gaussian_ceiling_approaches_the_dimension_from_below():
     few, many = metrics.gaussian_ceiling(64, 16), metrics.gaussian_ceiling(2000, 16)
     assert 8 < few < many < 16
