@@ -19,7 +19,6 @@ from lib.words import bytes_text, duration_text
 DOWNLOAD_RATE = 25e6  # bytes a second: a line of 200 Mbit/s
 EFFICIENCY = 0.4  # of the speed of a matrix product that this device shows, in a whole forward pass
 WORKING_MEMORY = 1.5 * 2**30  # bytes beside the weights while measuring
-HOST_MEMORY = 4 * 2**30  # bytes of main memory that a model on a GPU takes in passing
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 ASSUMPTIONS = (
@@ -75,6 +74,7 @@ def check(panel, checkpoints, missing, evict=False, speed=None):
             config = configs[_majority(configs)] if not all(configs.values()) else list(configs.values())[-1]
             to_measure = sum(m == model for m, _ in missing)
             _weigh(report, panel, model, config, on, to_measure, speed)
+    _look_at_machine(report, on)
     _check_disk(report, missing, evict)
     return report
 
@@ -264,11 +264,6 @@ def _weigh(report, panel, model, config, on, to_measure, speed):
     there = {"cpu": main_memory, "mps": main_memory}
     if on == "cuda":
         there["cuda"] = torch.cuda.get_device_properties(0).total_memory
-        report.machine.append(f"GPU: {torch.cuda.get_device_name(0)}, {bytes_text(there['cuda'])}")
-    report.machine.append(
-        f"main memory: {bytes_text(main_memory)}, {bytes_text(psutil.virtual_memory().available)} of it available"
-    )
-    report.machine = list(dict.fromkeys(report.machine))
     if weights + WORKING_MEMORY > there[on]:
         smaller = "" if spec.dtype != "float32" else "; 'dtype: bfloat16' in the panel halves the weights"
         report.problems.append(
@@ -279,6 +274,17 @@ def _weigh(report, panel, model, config, on, to_measure, speed):
     from lib.models import half_precision_doubts
 
     report.warnings += [f"{spec.label}: {doubt}" for doubt in half_precision_doubts(config.model_type, spec.dtype, on)]
+
+
+def _look_at_machine(report, on):
+    import psutil
+    import torch
+
+    memory = psutil.virtual_memory()
+    report.machine.append(f"main memory: {bytes_text(memory.total)}, {bytes_text(memory.available)} of it available")
+    if on == "cuda":
+        total = torch.cuda.get_device_properties(0).total_memory
+        report.machine.append(f"GPU: {torch.cuda.get_device_name(0)}, {bytes_text(total)}")
 
 
 def _check_disk(report, missing, evict):

@@ -203,7 +203,7 @@ def _handler(hub):
 # What it serves --------------------------------------------------------------------
 
 SMALL = {
-    "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 64,
+    "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 64,
     "initializer_range": 0.3, "tie_word_embeddings": False, "use_cache": False,
     "bos_token_id": None, "eos_token_id": None, "pad_token_id": None,
 }  # fmt: skip
@@ -218,7 +218,9 @@ def checkpoint(repo, seed, **changes):
     """{file: bytes} of a small random checkpoint of a repository's architecture."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     architecture, config, dtype, parts = next(v for k, v in KINDS.items() if k in repo)
     torch.manual_seed(seed)
     config = AutoConfig.for_model(architecture, **(SMALL | config | changes))
