@@ -18,10 +18,10 @@ os.environ |= {"HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
 for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "CIRCUITS_DEVICE", "CIRCUITS_PANELS"):
     os.environ.pop(name, None)
 
-import pytest
-import torch
-import yaml
-from transformers import AutoConfig, AutoModelForCausalLM
+import pytest  # noqa: E402
+import torch  # noqa: E402
+import yaml  # noqa: E402
+from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
 # The models are tiny: threads would cost more than they save, above all on a busy machine.
 torch.set_num_threads(1)
