@@ -18,6 +18,7 @@ from lib import (
     display,
     effects,
     evidence,
+    heads,
     ledger,
     metrics,
     provenance,
@@ -101,6 +102,18 @@ def run_link(job, text):
 # Generated pages -------------------------------------------------------------------
 
 
+def panel(report):
+    """A note for pages that tell of the mini models, if the report is of other ones; else nothing."""
+    labels = [spec.label for spec in report.panel.models.values()]
+    if _recipes(report):
+        return ""
+    return (
+        f":::{{note}}\nThis report is of the panel *{report.panel.title}*: {w.join(labels)}. Where the text speaks of mini or small "
+        "models that are trained on the spot, it describes the default panel; tables, figures and verdicts are of the models "
+        "named here.\n:::"
+    )
+
+
 def glance(report):
     """The five findings in a table, and the figure that shows most of them."""
     labels = [run.spec.label for run in report.runs.values()]
@@ -112,14 +125,14 @@ def glance(report):
         cells = [badge(report.final[id][label].verdict) for label in labels]
         page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
         rows.append([page, _published_cell(report, id), badge(verdict), *cells])
-    header = ["finding", "paper", "mini models", *labels]
+    header = ["finding", "paper", "this panel", *labels]
     entries = report.ledger["verdict"].value_counts()
     return (
         raw(panel_figures.order_of_emergence(list(report.runs.values())))
         + "\n\n"
         + scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
         + f"\n\nThe column *paper* puts the paper's published figures through the same rules: {w.join(published.MODELS.values())}, "
-        f"in this order (✓ holds, ✗ fails). *Mini models* is the verdict over all three. Statement by statement, the [ledger](ledger.md) holds the paper against its own files: of "
+        f"in this order (✓ holds, ✗ fails). *This panel* is the verdict over all the models measured here. Statement by statement, the [ledger](ledger.md) holds the paper against its own files: of "
         f"{entries.sum()} statements {entries.get('agrees', 0)} agree with them, {entries.get('disagrees', 0)} do not and "
         f"{entries.get('cannot be checked', 0)} cannot be checked with what is published."
     )
@@ -497,6 +510,8 @@ def claim(report, id):
     return (
         f"> **The paper's claim.** {rule.claim}\n\n**On the panel *{report.panel.title}*:** {badge(verdict)}. {reason}\n\n"
         f":::{{dropdown}} The rule of the verdict\n{sentences}\n\nOver several models, the finding holds if it holds for every one, and fails if it fails for any.\n:::"
+        + "\n\n" * bool(panel(report))
+        + panel(report)
     )
 
 
@@ -516,7 +531,7 @@ def side_by_side(report, id):
                 evidence.how_sure(finding),
             ]
         )
-    header = ["", "The paper claims", "Its published figures, recomputed", "The small model", "How sure that is"]
+    header = ["", "The paper claims", "Its published figures, recomputed", "Measured here", "How sure that is"]
     text = scrolling(table(rows, header), f"{id}: the evidence side by side", "evidence")
     if id in evidence.JUDGE:
         counts = report.ledger.loc[report.ledger["finding"] == id, "verdict"].value_counts()
@@ -672,6 +687,8 @@ def status(report):
         if state.get("status") == "failed"
     ]
     parts = [counts, *(["What failed:\n\n" + "\n".join(failed)] if failed else [])]
+    for name, spec in report.panel.models.items():
+        parts += [heads.same_weights_text(spec.label, names) for names in heads.same_weights(report.panel, name)]
     return "\n\n".join([*parts, status_matrix(report)])
 
 
@@ -695,7 +712,7 @@ def made(report):
 
 
 PAGES = {
-    "glance": glance, "found": found, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
+    "panel": panel, "glance": glance, "found": found, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
     "training": training, "formed": formed, "matters": matters, "checks": checks, "status": status, "lines": lines,
     "made": made, "controls": null, "ledger": lambda report: ledger.page(report.ledger),
 }  # fmt: skip

@@ -21,8 +21,9 @@ def snakemake(folder, profile, panel, *arguments):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("profile", ["local", "slurm"])
-@pytest.mark.parametrize("panel", ["paper", "laptop", "mini"])
+@pytest.mark.parametrize(
+    "profile, panel", [("local", "paper"), ("slurm", "paper"), ("local", "mini"), ("slurm", "laptop")]
+)
 def test_a_dry_run_has_a_job_a_checkpoint_and_one_a_finding_and_model(tmp_path, monkeypatch, profile, panel):
     monkeypatch.setenv("CIRCUITS_RESULTS", str(tmp_path / "results"))
     done = snakemake(tmp_path, profile, panel, "--dry-run")
