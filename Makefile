@@ -2,6 +2,7 @@
 # make pdf     the narrative as one PDF, _build/report.pdf, once the report is built (needs a Chromium browser)
 # make test    set up and run the tests
 # make models  set up and train the mini models only
+# make book PANEL=paper OPTIONS=--evict    the report of another panel; see book/run_1b.md
 # make clean   remove all that was made but the environment and the trained models
 
 PANEL ?= mini
@@ -11,7 +12,7 @@ BIN := .venv/bin
 .PHONY: book pdf test models clean
 
 book: models
-	@$(BIN)/python -m lib.run --panel $(PANEL); code=$$?; \
+	@$(BIN)/python -m lib.run --panel $(PANEL) $(OPTIONS); code=$$?; \
 	if [ $$code -le 1 ]; then $(BIN)/python -m lib.book --panel $(PANEL) || exit $$?; fi; exit $$code
 
 pdf: .venv/installed

@@ -18,6 +18,7 @@ from lib import (
     display,
     effects,
     evidence,
+    heads,
     ledger,
     metrics,
     published,
@@ -166,6 +167,18 @@ def _ledger_card(report):
     )
 
 
+def panel(report):
+    """A note for pages that tell of the mini models, if the report is of other ones; else nothing."""
+    labels = [spec.label for spec in report.panel.models.values()]
+    if _recipes(report):
+        return ""
+    return (
+        f":::{{note}}\nThis report is of the panel *{report.panel.title}*: {w.join(labels)}. Where the text speaks of mini or small "
+        "models that are trained on the spot, it describes the default panel; tables, figures and verdicts are of the models "
+        "named here.\n:::"
+    )
+
+
 def glance(report):
     """The verdicts on the five findings in a table."""
     labels = [run.spec.label for run in report.runs.values()]
@@ -177,11 +190,11 @@ def glance(report):
         cells = [badge(report.final[id][label].verdict) for label in labels]
         page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
         rows.append([page, _published_cell(report, id), badge(verdict), *cells])
-    header = ["finding", "paper", "mini models", *labels]
+    header = ["finding", "paper", "this panel", *labels]
     return (
         scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
         + f"\n\nThe column *paper* puts the paper's published figures through the same rules: {w.join(published.MODELS.values())}, "
-        f"in this order (✓ holds, ✗ fails). *Mini models* is the verdict over all three."
+        "in this order (✓ holds, ✗ fails). *This panel* is the verdict over all the models measured here."
     )
 
 
@@ -549,6 +562,8 @@ def claim(report, id):
     return (
         f"> **The paper's claim.** {rule.claim}\n\n**On the panel *{report.panel.title}*:** {badge(verdict)}. {reason}\n\n"
         f":::{{dropdown}} The rule of the verdict\n{sentences}\n\nOver several models, the finding holds if it holds for every one, and fails if it fails for any.\n:::"
+        + "\n\n" * bool(panel(report))
+        + panel(report)
     )
 
 
@@ -568,7 +583,7 @@ def side_by_side(report, id):
                 evidence.how_sure(finding),
             ]
         )
-    header = ["", "The paper claims", "Its published figures, recomputed", "The small model", "How sure that is"]
+    header = ["", "The paper claims", "Its published figures, recomputed", "Measured here", "How sure that is"]
     text = scrolling(table(rows, header), f"{id}: the evidence side by side", "evidence")
     if id in evidence.JUDGE:
         counts = report.ledger.loc[report.ledger["finding"] == id, "verdict"].value_counts()
@@ -738,6 +753,8 @@ def status(report):
         if state.get("status") == "failed"
     ]
     parts = [counts, *(["What failed:\n\n" + "\n".join(failed)] if failed else [])]
+    for name, spec in report.panel.models.items():
+        parts += [heads.same_weights_text(spec.label, names) for names in heads.same_weights(report.panel, name)]
     return "\n\n".join([*parts, MARKS, status_map(report)])
 
 
@@ -756,7 +773,8 @@ def made(report):
 
 
 PAGES = {
-    "overview": overview, "cards": cards, "glance": glance, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
+    "overview": overview, "cards": cards, "panel": panel, "glance": glance, "batch": batch, "ceiling": ceiling, "traits": traits,
+    "corpora": corpora,
     "training": training, "formed": formed, "matters": matters, "checks": checks, "status": status, "lines": lines,
     "made": made, "controls": null, "ledger": lambda report: ledger.page(report.ledger),
 }  # fmt: skip
