@@ -32,7 +32,7 @@ def random_model(architecture, settings, seed=0):
 
 
 def subject(name):
-    """(model, batch): a shape of SHAPES with N_SEQUENCES, or a mini model at its last revision with its panel's batch."""
+    """(model, batch) by name: a shape of SHAPES with N_SEQUENCES, or a mini model at its last revision with its panel's batch."""
     if name in SHAPES:
         return random_model(*SHAPES[name]), induction_batch(N_SEQUENCES)
     panel = load_panel("mini")

@@ -56,7 +56,14 @@ def _lines(path):
 
 
 def save(name, table):
-    """Keep a table and where it was measured: <name>.csv and <name>.yml."""
+    """Keep a table and where it was measured: <name>.csv and <name>.yml.
+
+    Rows of models that were not measured now stay.
+    """
+    path = FOLDER / f"{name}.csv"
+    if "model" in table and path.is_file():
+        before = pd.read_csv(path)
+        table = pd.concat([before[~before["model"].isin(table["model"])], table])
     with atomic(FOLDER / f"{name}.csv") as path:
         table.to_csv(path, index=False, float_format="%.4g")
     with atomic(FOLDER / f"{name}.yml") as path:
@@ -71,21 +78,26 @@ def first(batch, n):
 # Capture ----------------------------------------------------------------------------
 
 
-def capture(repeats):
-    """One checkpoint's measurements, by contestant: seconds, times the bare forward pass (d), peak memory over the weights."""
+def capture(repeats, models=None):
+    """One checkpoint's measurements, by contestant: seconds, times the bare forward pass (d), peak memory over the weights.
+
+    models: names, of shapes.SHAPES and the mini panel; all of them if None.
+    """
     torch.set_num_threads(timing.THREADS)
     rows = []
-    for name in tqdm([*shapes.SHAPES, *load_panel("mini").models], desc="capture", unit="model"):
+    for name in tqdm(models or [*shapes.SHAPES, *load_panel("mini").models], desc="capture", unit="model"):
         prepare = partial(shapes.subject, name)
         plain, batch = prepare()
         wrapped, _ = prepare()  # TransformerLens changes a model in place: its contestants have one of their own
-        models = {c: wrapped if c.startswith("(c") else plain for c in contestants.CONTESTANTS}
+        of = {c: wrapped if c.startswith("(c") else plain for c in contestants.CONTESTANTS}
         for c, call in contestants.CONTESTANTS.items():
-            call(models[c], first(batch, 2))  # what is done once, such as building a bridge
+            call(of[c], first(batch, 2))  # what is done once, such as building a bridge
         seconds = timing.interleaved(
-            {c: partial(call, models[c], batch) for c, call in contestants.CONTESTANTS.items()}, repeats
+            {c: partial(call, of[c], batch) for c, call in contestants.CONTESTANTS.items()},
+            repeats,
+            once=[c for c in of if name in shapes.SHAPES and c not in ("(a) ours", "(d) forward only")],
         )
-        del plain, wrapped, models
+        del plain, wrapped, of
         memory = {c: timing.peak_memory(prepare, call) for c, call in contestants.CONTESTANTS.items()}
         rows += [
             {

@@ -56,8 +56,8 @@ def induction_batch(n_sequences=2000, seq_len=256, vocab_low=100, vocab_high=100
     return InductionBatch(*(torch.from_numpy(x) for x in (tokens, targets, first_a)))
 
 
-def repeated_sequences(seq_len, vocab_low, vocab_high, seed, n_sequences=200):
-    """Random sequences that come twice, for the prefix-matching score: [n, 2 * (seq_len // 2)] int64.
+def repeated_sequences(seq_len, vocab_low, vocab_high, seed, n_sequences):
+    """Random sequences that come twice, for the prefix-matching score: [n_sequences, 2 * (seq_len // 2)] int64.
 
     The first half holds seq_len // 2 different ids in [vocab_low, vocab_high), the
     second half repeats it.  Raises ValueError if the vocabulary has fewer ids.

@@ -105,19 +105,20 @@ def read(panel, model, revision):
     return found if recorded == sources(panel, model, *tables) else None
 
 
-def measure(panel, model, revision):
+def measure(panel, model, revision, loaded=None):
     """Measure and save the causal table of one checkpoint; returns it.
 
     Columns: condition (a key of CONDITIONS), draw (0, 1, ... for random heads, else -1),
     heads ("L1H0 L1H2"), n_heads, and top1, top5 (shares, 0..1), loss (nats) and
-    target_logit as lib.ablation.capability gives them.  The head tables of the revision
+    target_logit as lib.ablation.capability gives them.  loaded: the checkpoint if it is in
+    memory already.  The head tables of the revision
     and of the last one are measured first if they are missing.  Raises CheckpointError
     (lib.models) if a checkpoint is not there.
     """
     # Reading tables is by far the common case and must not pay for torch.
     from lib.ablation import capabilities
     from lib.batch import induction_batch
-    from lib.models import load
+    from lib.models import device, load
 
     spec = panel.model(model)
     spec.revision(revision)
@@ -131,7 +132,7 @@ def measure(panel, model, revision):
         n_layers=int(table["layer"].max()) + 1,
         n_heads=int(table["head"].max()) + 1,
     )
-    loaded = load(spec, revision)
+    loaded = load(spec, revision, device(panel.device)) if loaded is None else loaded
     batch = induction_batch(**panel.batch.model_dump() | {"n_sequences": made_from["n_sequences"]})
     result = pd.DataFrame(
         [

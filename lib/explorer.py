@@ -30,12 +30,10 @@ def batch(panel):
 
 
 def sources(panel, model, revision):
-    """What a table depends on; equal sources give equal tables.  weights: as in lib.heads."""
-    return {
-        "weights": heads.sources(panel, model, revision)["weights"],
+    """What a table depends on; equal sources give equal tables.  Weights and versions as in lib.heads."""
+    return heads.sources(panel, model, revision) | {
         "batch": panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)},
         "code": provenance.code_digest(*CODE),
-        "versions": provenance.versions(*heads.MEASURING_PACKAGES),
     }
 
 
@@ -65,12 +63,12 @@ def measure(panel, model, revision, loaded=None):
     """
     # Reading tables is by far the common case and must not pay for torch.
     from lib.attention import watch
-    from lib.models import load
+    from lib.models import device, load
 
     spec = panel.model(model)
     spec.revision(revision)
     started = time.perf_counter()
-    loaded = load(spec, revision) if loaded is None else loaded
+    loaded = load(spec, revision, device(panel.device)) if loaded is None else loaded
     parts = [
         np.stack(layers, axis=1)
         for _, layers in watch(loaded, batch(panel).tokens, lambda attention: attention.last_row().numpy(force=True))

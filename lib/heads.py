@@ -20,6 +20,7 @@ from lib.paths import atomic, results_dir
 MEASURING_CODE = ("batch", "metrics", "bootstrap", "attention", "capture", "models")
 MEASURING_PACKAGES = ("numpy", "torch", "transformers")
 REPLICATES = "replicates_"
+REPEATED = 200  # sequences of the prefix-matching score, fewer if the batch has fewer
 
 
 def table_path(panel, model, revision):
@@ -30,7 +31,7 @@ def table_path(panel, model, revision):
 @lru_cache(maxsize=None)
 def weights_digest(folder):
     """Hash of a local checkpoint: its config and weights, whatever the files are called."""
-    files = sorted([*folder.glob("*.safetensors"), folder / "config.json"])
+    files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin"), folder / "config.json"])
     return provenance.digest([provenance.file_digest(f) for f in files if f.is_file()])
 
 
@@ -48,6 +49,7 @@ def sources(panel, model, revision):
         weights = weights_digest(folder) if (folder / "config.json").is_file() else None
     return {
         "weights": weights,
+        "dtype": spec.dtype,
         "batch": panel.batch.model_dump(),
         "code": provenance.code_digest(*MEASURING_CODE),
         "versions": provenance.versions(*MEASURING_PACKAGES),
@@ -86,24 +88,29 @@ def read_replicates(panel, model, revision):
     }
 
 
-def measure(panel, model, revision):
+def measure(panel, model, revision, loaded=None):
     """Load a checkpoint, measure its heads and save the table; returns it.
 
-    Raises CheckpointError (lib.models) if the checkpoint is not there.
+    loaded: the checkpoint if it is in memory already.  Raises CheckpointError
+    (lib.models) if the checkpoint is not there, or its config is not that of the
+    revisions measured before it.
     """
     # Reading tables is by far the common case and must not pay for torch.
     from lib.batch import induction_batch, repeated_sequences
     from lib.capture import prefix_matching, screen
-    from lib.models import load
+    from lib.models import device, load, refuse_other_traits
 
     spec = panel.model(model)
     spec.revision(revision)
     started = time.perf_counter()
-    loaded = load(spec, revision)
+    loaded = load(spec, revision, device(panel.device)) if loaded is None else loaded
+    for name, told in measured(panel, model).items():
+        if name != revision:
+            refuse_other_traits(f"{spec.label} at {revision}", loaded.checkpoint["traits"], told["traits"], name)
     batch = induction_batch(**panel.batch.model_dump())
     table, replicates = screen(loaded, batch)
     b = panel.batch
-    repeated = repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed)
+    repeated = repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed, min(REPEATED, b.n_sequences))
     prefix, replicates_of_prefix = prefix_matching(loaded, repeated)
     table = table.merge(prefix, on=["layer", "head"])
     replicates |= replicates_of_prefix
@@ -114,6 +121,7 @@ def measure(panel, model, revision):
         "sources": sources(panel, model, revision),
         "tokens_sha256": provenance.digest(batch.tokens.numpy().astype("<i8").tobytes()),
         "content": content_digest(table),
+        **loaded.checkpoint,
         "device": str(loaded.device),
         "dtype": str(loaded.dtype).removeprefix("torch."),
         "commit": provenance.commit(),
@@ -130,6 +138,28 @@ def measure(panel, model, revision):
 def content_digest(table):
     """Hash of a table's numbers, which unlike the file do not hold the seconds taken."""
     return provenance.digest(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
+
+
+def measured(panel, model):
+    """{revision: provenance} of the head tables of a model that are there and not stale."""
+    tables = {r.name: read(panel, model, r.name) for r in panel.model(model).revisions}
+    return {name: table.attrs["provenance"] for name, table in tables.items() if table is not None}
+
+
+def same_weights(panel, model):
+    """Revisions of a model that turned out to hold the same weights: a list of lists of names."""
+    by_weights = {}
+    for name, told in measured(panel, model).items():
+        by_weights.setdefault(told["weights_sha256"], []).append(name)
+    return [names for names in by_weights.values() if len(names) > 1]
+
+
+def same_weights_text(label, names):
+    """The warning that revisions hold the same weights."""
+    return (
+        f"{label}: {' and '.join(names)} hold the same weights. At most one of them can be what its name says: "
+        "ask where they were published, and leave the others out of the panel"
+    )
 
 
 def head_table(panel, model, revision):

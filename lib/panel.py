@@ -1,7 +1,9 @@
 """Panels: which models at which revisions, on which batch, with which thresholds (panels/*.yml)."""
 
 import difflib
+import os
 from pathlib import Path
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -58,6 +60,7 @@ class Model(_Strict):
     path: str | None = None
     label: str = Field(min_length=1)
     counterpart: str | None = None  # the paper's model whose claims it is held against
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the weights in memory
     revisions: list[Revision] = Field(min_length=2)
 
     @model_validator(mode="after")
@@ -93,6 +96,7 @@ class Panel(_Strict):
     title: str
     batch: Batch
     thresholds: Thresholds = Thresholds()
+    device: Literal["auto", "cuda", "mps", "cpu"] = "auto"  # where models are measured; lib.models.device
     models: dict[str, Model] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -112,9 +116,13 @@ class Panel(_Strict):
 
 
 def panel_path(panel):
-    """The file of a panel given by name (panels/<name>.yml) or by path."""
+    """The file of a panel given by name (panels/<name>.yml) or by path; CIRCUITS_PANELS names another folder."""
     path = Path(panel)
-    return path if path.suffix in {".yml", ".yaml"} else ROOT / "panels" / f"{panel}.yml"
+    return path if path.suffix in {".yml", ".yaml"} else _folder() / f"{panel}.yml"
+
+
+def _folder():
+    return Path(os.environ.get("CIRCUITS_PANELS", ROOT / "panels"))
 
 
 def load_panel(panel):
@@ -125,7 +133,7 @@ def load_panel(panel):
     path = panel_path(panel)
     shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
     if not path.is_file():
-        known = sorted(p.stem for p in (ROOT / "panels").glob("*.yml"))
+        known = sorted(p.stem for p in _folder().glob("*.yml"))
         raise PanelError(f"no panel {str(panel)!r}: {shown} does not exist. {nearest(str(panel), known)}")
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)

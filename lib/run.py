@@ -1,6 +1,7 @@
 """Execute the notebooks of a panel: one papermill run for every finding, model and revision.
 
     python -m lib.run --panel mini [--findings F1 F2] [--models olmo-mini] [--revisions step0] [--jobs 2]
+    python -m lib.run --panel paper --check        what it would take, before anything is computed
 
 First the head tables, causal tables and attention rows that are missing or stale are measured, then the
 notebooks are executed, each in a process of its own.  What has not changed is skipped.  Kill it
@@ -15,7 +16,7 @@ import re
 import signal
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +24,12 @@ import nbformat
 from tqdm import tqdm
 from traitlets.config import Config
 
-from lib import causal, explorer, heads, provenance
+from lib import heads, provenance
 from lib.display import RECORD_MIME
 from lib.words import tokens_text
-from lib.panel import PanelError, load_panel, nearest
+from lib.panel import PanelError, UserError, load_panel, nearest
 from lib.paths import ROOT, atomic, results_dir
+from lib.sweep import MEASUREMENTS, measure_missing, pending, stoppable
 
 NOTEBOOKS = ROOT / "notebooks"
 READING_CODE = (
@@ -36,6 +38,7 @@ READING_CODE = (
 )  # fmt: skip
 READING_PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill")
 METADATA = "attention-circuits"
+DEVICES = ("auto", "cuda", "mps", "cpu")
 TIMEOUT = 1800  # seconds a cell may take: a notebook may have to measure a large checkpoint
 
 
@@ -92,73 +95,6 @@ def plan(panel_argument, findings=None, models=None, revisions=None):
         for revision in panel.model(model).revisions
         if not revisions or revision.name in revisions
     ]
-
-
-@contextlib.contextmanager
-def stoppable(pool):
-    """A pool that drops what is queued when the block is left by an exception, such as Ctrl-C."""
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-# Head tables ---------------------------------------------------------------------
-
-
-MEASUREMENTS = {
-    "head table": heads,
-    "causal table": causal,
-    "attention table": explorer,
-}  # causal ones need all head tables
-
-
-def _measure(panel_argument, what, model, revision):
-    """In a worker process: measure one table of one checkpoint; returns None or what went wrong."""
-    import torch
-
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ["CIRCUITS_JOBS"])))
-    try:
-        MEASUREMENTS[what].measure(load_panel(panel_argument), model, revision)
-    except Exception as error:  # noqa: BLE001 - the parent reports it, the notebook keeps the traceback
-        return f"{type(error).__name__}: {error}"
-    return None
-
-
-def measure_missing(panel_argument, models, workers):
-    """Measure the head tables, then the causal tables and attention tables, that are missing or stale.
-
-    Returns {(what, model, revision): error}.  A model with a head table that could not
-    be measured gets no causal tables: its final circuit may not be known.
-    """
-    panel = load_panel(panel_argument)
-    failed = {}
-    os.environ["CIRCUITS_JOBS"] = str(workers)
-    context = multiprocessing.get_context("spawn")
-    with stoppable(ProcessPoolExecutor(workers, context, signal.signal, (signal.SIGINT, signal.SIG_DFL))) as pool:
-        for what, tables in MEASUREMENTS.items():
-            complete = [m for m in models if m not in {model for _, model, _ in failed}]
-            wanted = [
-                (what, model, revision.name)
-                for model in complete
-                for revision in panel.model(model).revisions
-                if tables.read(panel, model, revision.name) is None
-            ]
-            futures = {pool.submit(_measure, panel_argument, *which): which for which in wanted}
-            bar = tqdm(
-                as_completed(futures),
-                total=len(wanted),
-                desc=f"measuring {what}s",
-                unit="checkpoint",
-                disable=not wanted,
-            )
-            for future in bar:
-                error = future.exception() or future.result()
-                if error:
-                    failed[futures[future]] = str(error)
-    return failed
 
 
 # Notebooks -----------------------------------------------------------------------
@@ -307,17 +243,28 @@ def _send_result(pipe, job, key, environment):
     pipe.send(execute(job, key))
 
 
-def run(panel_argument, findings=None, models=None, revisions=None, workers=2):
-    """Run a panel; raises PanelError for wrong names.
+def run(panel_argument, findings=None, models=None, revisions=None, workers=2, skip=(), evict=False):
+    """Run a panel; raises PanelError for wrong names, lib.sweep.Refused if a checkpoint cannot be had.
 
-    Returns ({job: error} of the runs that failed, measure_missing's errors).
+    skip: "causal" tables, "notebooks" or both.  A notebook looks at a model's whole
+    training, so that only without notebooks `revisions` alone are measured.
+    evict: remove a hub's checkpoints from the cache once their tables are safe.
+
+    Returns ({job: error} of the runs that failed, lib.sweep.measure_missing's errors).
     """
     jobs = plan(panel_argument, findings, models, revisions)
     models = list(dict.fromkeys(job.model for job in jobs))
-    unmeasured = measure_missing(panel_argument, models, workers)
+    kinds = [kind for kind in MEASUREMENTS if not ("causal" in skip and kind == "causal table")]
+    only = revisions if "notebooks" in skip else None
+    unmeasured = measure_missing(panel_argument, models, workers, only, kinds, evict)
     for (what, model, revision), error in unmeasured.items():
         print(f"could not measure the {what} of {model} {revision}: {error}", file=sys.stderr)
     panel = load_panel(panel_argument)
+    for model in models:
+        for names in heads.same_weights(panel, model):
+            print(f"note: {heads.same_weights_text(panel.model(model).label, names)}", file=sys.stderr)
+    if "notebooks" in skip:
+        return {}, unmeasured
     digests = head_digests(panel, models)
     keys = {job: key_of(job, panel, digests) for job in jobs}
     todo = [job for job in jobs if not is_done(job, keys[job])]
@@ -343,6 +290,19 @@ def is_done(job, key):
     return status.get("key") == key and status.get("status") == "done"
 
 
+def check(panel_argument, models=None, revisions=None, skip=(), evict=False):
+    """The preflight of a panel (lib.preflight): prints its table; returns 2 if something cannot work, else 0."""
+    from lib import preflight
+
+    chosen = list(dict.fromkeys((job.model, job.revision) for job in plan(panel_argument, None, models, revisions)))
+    panel = load_panel(panel_argument)
+    kinds = [kind for kind in MEASUREMENTS if not ("causal" in skip and kind == "causal table")]
+    missing = [(m, r) for m, r, _ in pending(panel, list(dict.fromkeys(m for m, _ in chosen)), revisions, kinds)]
+    report = preflight.check(panel, chosen, missing, evict, preflight.flops)
+    print(f"{report.text()}\n\n{preflight.ASSUMPTIONS}")
+    return 2 if report.problems else 0
+
+
 def main(arguments=None):
     """Command line; returns 0, 1 if a run or a measurement failed, 2 for a mistake in the arguments or the panel."""
     parser = argparse.ArgumentParser(prog="python -m lib.run", description="Execute the notebooks of a panel.")
@@ -351,12 +311,29 @@ def main(arguments=None):
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="only these models")
     parser.add_argument("--revisions", nargs="+", metavar="REVISION", help="only these revisions")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: all cores)")
+    parser.add_argument("--check", action="store_true", help="only say what is there and what it would take")
+    parser.add_argument("--device", choices=DEVICES, help="where models are measured (default: what the panel says)")
+    parser.add_argument(
+        "--evict", action="store_true", help="remove each checkpoint of a hub from the cache once its tables are safe"
+    )
+    parser.add_argument(
+        "--skip",
+        nargs="+",
+        choices=("causal", "notebooks"),
+        default=(),
+        help="leave out causal tables, notebooks or both",
+    )
     options = parser.parse_args(arguments)
     if options.jobs < 1:
         parser.error("--jobs: expected 1 or more")
+    if options.device:
+        os.environ["CIRCUITS_DEVICE"] = options.device  # the processes that measure read it
+    which = options.models, options.revisions
     try:
-        failed, unmeasured = run(options.panel, options.findings, options.models, options.revisions, options.jobs)
-    except PanelError as error:
+        if options.check:
+            return check(options.panel, *which, options.skip, options.evict)
+        failed, unmeasured = run(options.panel, options.findings, *which, options.jobs, options.skip, options.evict)
+    except UserError as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -108,12 +108,15 @@ class Run:
     def provenance(self, id):
         """What this page was made from, and the line that makes it again."""
         measured = heads.read(self.panel, self.model, self.revision).attrs["provenance"]
-        weights = measured["sources"]["weights"]
+        weights, commit = measured["sources"]["weights"], measured["hub_commit"]
         by_hash = f"`{weights[:16]}` (SHA-256 of config and tensors)"
+        by_name = (
+            f"`{weights}` at commit `{(commit or '')[:10]}`, `{measured['weights_sha256'][:16]}` (SHA-256 of the files)"
+        )
         versions = provenance.versions(*PACKAGES)
         rows = {
             "Execute it again": f"`{papermill_line(id, self.source, self.model, self.revision)}`",
-            "Weights": by_hash if self.spec.path else f"`{weights}` (repository and revision)",
+            "Weights": by_hash if self.spec.path else by_name,
             "Batch": f"`{measured['tokens_sha256'][:16]}` (SHA-256 of the tokens), seed {self.panel.batch.seed}",
             "Measured in": f"{measured['dtype']} on {measured['device']}",
             "Versions": f"Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),

@@ -45,3 +45,22 @@ def sure(text, interval, say=str):
         return str(text)
     low, high = (int(v) if isinstance(v, float) and v.is_integer() and say is str else v for v in interval)
     return str(text) if low == high else f"{text} ({say(low)} to {say(high)}, unsettled)"
+
+
+def bytes_text(n):
+    """13_838_000_000 -> "13.8 GB"."""
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}" if n < 100 * size else f"{n / size:,.0f} {unit}"
+    return f"{n:.0f} B"
+
+
+def duration_text(seconds):
+    """5400 -> "1 h 30 min"."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s" if seconds >= 1 else "under 1 s"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 10 and minutes else f"{hours:,} h"

@@ -3,12 +3,25 @@
 Its models are untrained: nothing is claimed of their circuits.
 """
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
-import pytest
-import torch
-import yaml
-from transformers import AutoConfig, AutoModelForCausalLM
+import hub_server
+
+# Before huggingface_hub is imported: no test ever asks a hub that is not on this machine.
+HUB = hub_server.Hub()
+HUB_HOME = tempfile.mkdtemp(prefix="hub-home-")
+os.environ |= {"HF_ENDPOINT": HUB.url, "HF_HOME": HUB_HOME, "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+os.environ |= {"HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
+for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "CIRCUITS_DEVICE", "CIRCUITS_PANELS"):
+    os.environ.pop(name, None)
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+import yaml  # noqa: E402
+from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
 # The models are tiny: threads would cost more than they save, above all on a busy machine.
 torch.set_num_threads(1)
@@ -82,3 +95,28 @@ def site(tiny_models, tmp_path_factory):
         code, page = book.build(str(panel), folder)
     assert code == 0, "Jupyter Book gave warnings"
     return page.parent
+
+
+@pytest.fixture(scope="session")
+def _stocked():
+    """The hub with every revision of the paper's panel under its real name, small and random."""
+    panel = hub_server.reduced(yaml.safe_load((ROOT / "panels" / "paper.yml").read_text()))
+    hub_server.stock(HUB, panel)
+    yield panel
+    shutil.rmtree(HUB_HOME, ignore_errors=True)
+
+
+@pytest.fixture
+def hub(_stocked, tmp_path, monkeypatch):
+    """The hub, well-behaved, an empty cache, and a panel "paper" with a batch for small models; results aside."""
+    repos = HUB.repos
+    HUB.repos = {repo: {r: dict(files) for r, files in revisions.items()} for repo, revisions in repos.items()}
+    HUB.reset()
+    shutil.rmtree(Path(HUB_HOME) / "hub", ignore_errors=True)
+    (tmp_path / "panels").mkdir()
+    (tmp_path / "panels" / "paper.yml").write_text(yaml.safe_dump(_stocked, sort_keys=False))
+    monkeypatch.setenv("CIRCUITS_PANELS", str(tmp_path / "panels"))
+    monkeypatch.setenv("CIRCUITS_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr("lib.hub.WAITS", (0, 0))
+    yield HUB
+    HUB.repos = repos

@@ -24,7 +24,7 @@ def pages(site):
 def test_every_page_is_there(pages):
     there = {str(p) for p in pages}
     narrative = ["index", "methods", "models", "F1", "F2", "F3", "F4", "F5", "status", "reproduce", "references"]
-    narrative += ["ledger", "causal", "crosschecks", "glossary"]
+    narrative += ["ledger", "causal", "crosschecks", "glossary", "run_1b"]
     assert {f"book/{name}.html" for name in narrative} <= there
     runs = {f"runs/F{i}/{model}/{revision}.html" for i in range(1, 6) for model in TINY for revision in TOKENS}
     assert runs <= there and len(runs) == 30
@@ -97,7 +97,7 @@ def test_each_finding_page_holds_the_four_columns_of_evidence(pages, finding):
     assert header[1:] == [
         "The paper claims",
         "Its published figures, recomputed",
-        "The small model",
+        "Measured here",
         "How sure that is",
     ]
     for row in table.find("tbody").find_all("tr"):

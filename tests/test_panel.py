@@ -51,7 +51,7 @@ def test_defaults_are_the_papers_thresholds(tmp_path):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (changed("colour", to="red"), "p.yml: colour: unknown key; expected one of name, title, batch, thresholds, models"),
+        (changed("colour", to="red"), "p.yml: colour: unknown key; expected one of name, title, batch, thresholds, device, models"),
         (changed("batch", "n", to=1), "p.yml: batch.n: unknown key; expected one of n_sequences, seq_len"),
         (changed("models", "m", "tokens", to=1), "p.yml: models.m.tokens: unknown key; expected one of hub, path, label"),
         (changed("models", "m", "revisions", 1, "step", to=1), r"models.m.revisions\[1\].step: unknown key; expected one of name, tokens"),
@@ -67,6 +67,8 @@ def test_defaults_are_the_papers_thresholds(tmp_path):
         (changed("batch", "seq_len", to=56), "p.yml: batch.seq_len: input should be greater than or equal to 57; found 56"),
         (changed("batch", "vocab_high", to=2), "p.yml: batch.vocab_high: input should be"),
         (changed("thresholds", to={"classify": "30x"}), "p.yml: thresholds.classify: input should be a valid number; found '30x'"),
+        (changed("device", to="gpu"), "p.yml: device: input should be 'auto', 'cuda', 'mps' or 'cpu'; found 'gpu'"),
+        (changed("models", "m", "dtype", to="fp16"), "p.yml: models.m.dtype: input should be 'float32', 'bfloat16' or 'float16'; found 'fp16'"),
         (changed("name", to="My Panel"), "p.yml: name: "),
         ("name: a\nname: b\n", "p.yml: not valid YAML: duplicate key 'name'"),
         ("name: [", "p.yml: not valid YAML"),
