@@ -25,7 +25,6 @@ from lib.words import bytes_text
 
 MEASUREMENTS = {"head table": heads, "causal table": causal}  # in this order: the second needs the first
 GLANCE = 0.2  # seconds between looks at what the worker processes do
-REPEATED = 200  # sequences of the prefix-matching score, as lib.batch.repeated_sequences makes them
 
 
 class Refused(UserError):
@@ -313,7 +312,10 @@ class _Sweep:
     def _planned(self, kinds):
         """Sequences that go through the model for these tables."""
         n = self.panel.batch.n_sequences
-        return sum({"head table": n + REPEATED, "causal table": min(causal.N_SEQUENCES, n)}[k] for k in kinds)
+        return sum(
+            {"head table": n + heads.n_repeated(self.panel), "causal table": min(causal.N_SEQUENCES, n)}[k]
+            for k in kinds
+        )
 
     def _show(self):
         """Sequences, time left and bytes: of what is finished, in hand and on its way."""
