@@ -102,4 +102,3 @@ def test_the_costs_on_the_page_are_what_the_preflight_computes(model, row):
     assert cells[4].split()[2] == f"{head / 1e15:.1f}" and cells[5].split()[2] == f"{ablated / 1e15:.1f}"
     rate = preflight.EFFICIENCY * 20e12
     assert 22 <= round(10 * head / rate / 60) <= 28 and 3.75 <= 10 * ablated / rate / 3600 <= 4.95
-
