@@ -1,4 +1,5 @@
 # make book    set up, train the mini models, measure, execute every notebook, build the report
+# make pdf     the narrative as one PDF, _build/report.pdf, once the report is built (needs a Chromium browser)
 # make test    set up and run the tests
 # make models  set up and train the mini models only
 # make book PANEL=paper OPTIONS=--evict    the report of another panel; see book/run_1b.md
@@ -8,11 +9,14 @@ PANEL ?= mini
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: book test models clean
+.PHONY: book pdf test models clean
 
 book: models
 	@$(BIN)/python -m lib.run --panel $(PANEL) $(OPTIONS); code=$$?; \
 	if [ $$code -le 1 ]; then $(BIN)/python -m lib.book --panel $(PANEL) || exit $$?; fi; exit $$code
+
+pdf: .venv/installed
+	@$(BIN)/python -m lib.book --panel $(PANEL) --pdf
 
 test: .venv/installed
 	$(BIN)/python -m pytest

@@ -1,36 +1,53 @@
 """Assemble the report from the narrative, the measurements and the executed notebooks, and build it.
 
-    python -m lib.book [--panel mini]
+    python -m lib.book [--panel mini] [--pdf]
 
 The site folder (_build/site) is laid out like the project: book/*.md as they are,
 book/_generated/*.md from lib.pages, runs/ with the executed notebooks, and a table of
 contents with all of them.  Only files whose content changed are written, so that Sphinx
-rebuilds no more than it must.
+rebuilds no more than it must.  --pdf makes the narrative, without the pages of the runs, one PDF.
 """
 
 import argparse
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
 import yaml
 
+from lib import colophon
 from lib.pages import FINDING_PAGES, PAGES, Report
 from lib.panel import UserError, load_panel
-from lib.paths import ROOT
+from lib.paths import ROOT, atomic
 from lib.run import notebooks
 from lib.words import join
 
 
-def assemble(panel_argument, site):
-    """Lay out the site folder for Jupyter Book; returns the Report."""
+RUN_LINK = re.compile(
+    r"\[([^\]]*)\]\((?:\.\./)+runs/[^)]*\)(\{)?"
+)  # a brace: a class follows, which needs the brackets
+
+
+def assemble(panel_argument, site, with_runs=True):
+    """Lay out the site folder for Jupyter Book; returns the Report.
+
+    Without runs it holds the narrative only, in which links to them are plain words.
+    """
     report = Report(load_panel(panel_argument), panel_argument)
     keep = set()
 
     def put(relative, content):
         path = site / relative
         keep.add(path)
+        if path.suffix == ".md" and not with_runs:
+            content = RUN_LINK.sub(
+                lambda link: f"[{link[1]}]{{" if link[2] else link[1],
+                content if isinstance(content, str) else content.decode(),
+            )
         content = content.encode() if isinstance(content, str) else content
         if not path.is_file() or path.read_bytes() != content:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,16 +55,22 @@ def assemble(panel_argument, site):
 
     for path in [ROOT / "_config.yml", *sorted((ROOT / "book").rglob("*"))]:
         if path.is_file() and "_generated" not in path.parts:
-            put(path.relative_to(ROOT), path.read_bytes())
+            content = path.read_bytes()
+            if path.suffix == ".md":
+                title = content.decode().partition("\n")[0].removeprefix("# ")
+                content += f"\n{colophon.of_page(title, report.panel, panel_argument)}\n".encode()
+            put(path.relative_to(ROOT), content)
     for name, page in PAGES.items():
         put(f"book/_generated/{name}.md", page(report) + "\n")
     for id in notebooks():
         for name, page in FINDING_PAGES.items():
             put(f"book/_generated/{id}_{name}.md", page(report, id) + "\n")
-    present = [job for job in report.jobs if report.status[job]]
+    present = [job for job in report.jobs if report.status[job]] if with_runs else []
     for job in present:
         page = nbformat.read(job.output, as_version=4)
+        title = page.cells[0].source.partition("\n")[0].removeprefix("# ")
         page.cells.insert(1, nbformat.v4.new_markdown_cell(neighbours(job, report.panel, present), id="neighbours"))
+        page.cells.append(nbformat.v4.new_markdown_cell(colophon.of_run(job, report.panel, title), id="colophon"))
         put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", nbformat.writes(page))
     put("_toc.yml", yaml.safe_dump(toc(present), sort_keys=False, allow_unicode=True))
     for path in [p for p in site.rglob("*") if p.is_file() and p not in keep and "_build" not in p.parts]:
@@ -91,19 +114,58 @@ def build(panel_argument, folder):
     """
     site = folder / "_build" / "site"
     assemble(panel_argument, site)
+    return _jupyter_book(site, folder), folder / "_build" / "html" / "index.html"
+
+
+def _jupyter_book(site, folder, *options):
     program = Path(sys.executable).with_name("jupyter-book")
-    options = ["-W", "-n", "--keep-going", "-q"]
-    result = subprocess.run([program, "build", site, "--path-output", folder, *options], cwd=ROOT)
-    return result.returncode, folder / "_build" / "html" / "index.html"
+    options = ["-W", "-n", "--keep-going", "-q", *options]
+    return subprocess.run([program, "build", site, "--path-output", folder, *options], cwd=ROOT).returncode
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def build_pdf(panel_argument, folder):
+    """Build the narrative as one page in folder/_build/print and print it with a Chromium browser.
+
+    Returns (exit code, path of the PDF).  Raises BrowserMissing if there is no such browser; the
+    page is there then, to be printed from any other.
+    """
+    printed = folder / "_build" / "print"
+    site = printed / "site"
+    assemble(panel_argument, site, with_runs=False)
+    code = _jupyter_book(site, printed, "--builder", "singlehtml")
+    built, pdf = printed / "_build" / "singlehtml", folder / "_build" / "report.pdf"
+    if code:
+        return code, pdf
+    page = built / "print.html"  # beside _static: Sphinx writes the single page's links as if it were here
+    shutil.copyfile(built / "book" / "index.html", page)
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise BrowserMissing(f"no Chromium browser was found to make the PDF; print {page} from the browser you have")
+    with atomic(pdf) as path, tempfile.TemporaryDirectory() as profile:
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+        flags += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", "--no-pdf-header-footer"]
+        printing = [browser, *flags, f"--print-to-pdf={path}", page.as_uri()]
+        code = subprocess.run(printing, capture_output=True).returncode
+        if code == 0 and not path.is_file():
+            code = 1
+    return code, pdf
+
+
+class BrowserMissing(UserError, RuntimeError):
+    """There is no browser to print with."""
 
 
 def main(arguments=None):
     """Command line; returns Jupyter Book's exit code, 2 for a mistake in the panel or the published tables."""
     parser = argparse.ArgumentParser(prog="python -m lib.book", description="Build the report of a panel.")
     parser.add_argument("--panel", default="mini", help="name of a file in panels/, or a path (default: mini)")
+    parser.add_argument("--pdf", action="store_true", help="make the narrative one PDF (needs a Chromium browser)")
     options = parser.parse_args(arguments)
     try:
-        code, page = build(options.panel, ROOT)
+        code, page = (build_pdf if options.pdf else build)(options.panel, ROOT)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -35,7 +35,7 @@ def means(values):
 def participation_ratio(z, centred=False):
     """One head's participation ratio and its replicates: z [n, d_head] -> (float, [replicates]).
 
-    The estimate is metrics.participation_ratio, from the eigenvalues of the Gram matrix.  A
+    The estimate is metrics.participation_ratio, from the Gram matrix if that is smaller.  A
     replicate takes the variance of the resample along the batch's own eigenvectors for
     its eigenvalues, which is right to first order: one decomposition serves all replicates.  The
     second order is mostly a bias (a resample repeats sequences and so seems to spread over fewer
@@ -48,8 +48,12 @@ def participation_ratio(z, centred=False):
     z = z / largest if largest else z  # as in lib.metrics: squares must not overflow
     if centred:
         z = z - z.mean(axis=0)
-    eigenvalues, directions = np.linalg.eigh(z.T @ z / n)
-    along = z @ directions
+    if n < d:
+        u, singular, _ = np.linalg.svd(z, full_matrices=False)
+        along, eigenvalues = u * singular, singular**2 / n
+    else:
+        eigenvalues, directions = np.linalg.eigh(z.T @ z / n)
+        along = z @ directions
     w = weights(n)
     drawn = w @ along**2
     if centred:

@@ -34,18 +34,34 @@ def screen(model, batch):
 
     The replicates, one column a row of the table, are of attention_<class>,
     baseline_<baseline>, sink_mass, pr and pr_centred; those of a selectivity are a
-    quotient of two of them.  Of each sequence only what the statistics need is kept: a
-    dozen numbers and z at the last position a head, in fp32.
+    quotient of two of them.
     """
-    n_layers, n_heads = model.config.num_hidden_layers, model.config.num_attention_heads
+    per_sequence, z = collect(model, batch)
+    seq_len, n_heads = batch.tokens.shape[1], model.config.num_attention_heads
+    estimates, replicates = summarise(per_sequence, z)
+    constants = {
+        "pr_ceiling": metrics.gaussian_ceiling(len(z), z.shape[-1]),
+        "induction_ceiling": metrics.paper_baseline_ceiling(seq_len, batch.first_a.numpy()),
+        "n_sequences": len(z),
+    }
+    return _table(estimates, replicates, n_heads, constants), replicates
+
+
+def collect(model, batch):
+    """The forward passes: of each sequence and head only what the statistics need.
+
+    Returns ({attention_<class>, baseline_<baseline>, sink_mass: [n, layer * head]}, z at the last position
+    [n, layer * head, d_head] in fp32).
+    """
     n, seq_len = batch.tokens.shape
+    n_heads = model.config.num_attention_heads
     first_a = batch.first_a.numpy()
     positions = metrics.class_positions(seq_len, first_a)
     paper_positions = metrics.paper_baseline_positions(seq_len)
     clean = metrics.clean_baseline_mask(seq_len, first_a)
     names = [*(f"attention_{c}" for c in positions), *(f"baseline_{b}" for b in metrics.BASELINES), "sink_mass"]
-    per_sequence = {name: np.empty((n, n_layers * n_heads)) for name in names}
-    z = None  # [n, layer * head, d_head]
+    per_sequence = {name: np.empty((n, model.config.num_hidden_layers * n_heads)) for name in names}
+    z = None
 
     for part, layers in watch(model, batch.tokens, _last_query):
         last, sink, written = (np.concatenate([layer[i] for layer in layers], axis=1) for i in range(3))
@@ -60,19 +76,18 @@ def screen(model, batch):
         if z is None:
             z = np.empty((n, *written.shape[1:]), np.float32)
         z[part] = written
+    return per_sequence, z
 
+
+def summarise(per_sequence, z):
+    """What collect returns -> ({quantity: [heads]}, {quantity: [replicates, heads]})."""
     estimates = {name: values.mean(axis=0) for name, values in per_sequence.items()}
     replicates = {name: bootstrap.means(values) for name, values in per_sequence.items()}
     for name, centred in (("pr", False), ("pr_centred", True)):
         of_heads = [bootstrap.participation_ratio(z[:, i], centred) for i in range(z.shape[1])]
         estimates[name] = np.array([estimate for estimate, _ in of_heads])
         replicates[name] = np.stack([drawn for _, drawn in of_heads], axis=1)
-    constants = {
-        "pr_ceiling": metrics.gaussian_ceiling(n, z.shape[-1]),
-        "induction_ceiling": metrics.paper_baseline_ceiling(seq_len, first_a),
-        "n_sequences": n,
-    }
-    return _table(estimates, replicates, n_heads, constants), replicates
+    return estimates, replicates
 
 
 def prefix_matching(model, tokens):

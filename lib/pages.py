@@ -4,8 +4,7 @@ The narrative in book/ includes them by name; lib.book writes them.
 """
 
 import json
-import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import matplotlib.pyplot as plt
@@ -14,6 +13,7 @@ import pandas as pd
 from lib import (
     bootstrap,
     causal,
+    colophon,
     crosschecks,
     display,
     effects,
@@ -21,7 +21,6 @@ from lib import (
     heads,
     ledger,
     metrics,
-    provenance,
     published,
     story,
 )
@@ -36,8 +35,6 @@ from lib.markdown import badge, scrolling, table, turned
 from lib.panel import Panel
 from lib.paths import ROOT
 from lib.run import notebooks, plan, status_of
-
-RUN_PACKAGES = (*story.PACKAGES, "seaborn", "jupyter-book")
 
 
 @dataclass(frozen=True)
@@ -89,9 +86,10 @@ class Report:
 # Small pieces of Markdown ----------------------------------------------------------
 
 
-def raw(figure):
-    """A drawn figure, as the notebooks show it."""
-    return f"```{{raw}} html\n{figure._repr_html_()}\n```"
+def raw(figure, number):
+    """A drawn figure with a number such as "F2.1", which pages refer to as [Figure F2.1](#figure-F2.1)."""
+    numbered = replace(figure, caption=f"Figure {number}. {figure.caption}")
+    return f"(figure-{number})=\n\n```{{raw}} html\n{numbered._repr_html_()}\n```"
 
 
 def run_link(job, text):
@@ -114,8 +112,75 @@ def panel(report):
     )
 
 
+def overview(report):
+    """The figure of the first page."""
+    return raw(published_figures.overview(report.published, list(report.runs.values())), "1")
+
+
+def _most_bos(numbers):
+    label = max(numbers, key=lambda label: numbers[label]["fraction"])
+    return w.percent(numbers[label]["fraction"]), f"of {label}'s heads are BOS heads at the end, the most of any model"
+
+
+def _earliest_recall(numbers):
+    reached = [n["reached_training"] for n in numbers.values() if n["reached_training"] is not None]
+    if not reached:
+        return "Never", "are two thirds of a final circuit there"
+    return w.percent(min(reached)), "of training is done when two thirds of a final circuit are there, at the earliest"
+
+
+# One number that sums up a finding, and what it counts: {label: Finding.numbers} -> (number, words).
+IN_A_NUMBER = {
+    "F1": lambda numbers: (
+        sum(n["floor_bos_heads_so_far"] for n in numbers.values()),
+        "heads of layers 0 and 1 are BOS heads at some checkpoint",
+    ),
+    "F2": _most_bos,
+    "F3": lambda numbers: (
+        f"{sum(n['milestones']['bos_50'] is not None for n in numbers.values())} of {len(numbers)}",
+        "models ever have half of their heads on the first token",
+    ),
+    "F4": _earliest_recall,
+    "F5": lambda numbers: (
+        f"{sum(n['led'] for n in numbers.values())} of {sum(n['crossed'] for n in numbers.values())}",
+        "circuit heads have an elevated PR when they cross 50x, or before",
+    ),
+}
+
+
+def cards(report):
+    """A card a finding: claim, verdicts, one number, link."""
+    parts = []
+    for id, rule in f.FINDINGS.items():
+        if id not in report.final:
+            continue
+        page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
+        verdict, _ = f.panel_verdict(report.final[id])
+        lines = [f":::{{grid-item-card}} {page}", f"*The paper:* {rule.claim}", ""]
+        if id in evidence.JUDGE:
+            lines += [f"By its own figures: {_published_cell(report, id)}", ""]
+        lines += [f"On our models: {badge(verdict)}", ""]
+        if id in IN_A_NUMBER:
+            number, words = IN_A_NUMBER[id]({label: x.numbers for label, x in report.final[id].items()})
+            lines += [f"[{number}]{{.number}} {words}.", ""]
+        lines += [":::"]
+        parts.append("\n".join(lines))
+    parts.append(_ledger_card(report))
+    return "::::{grid} 1 1 2 2\n:gutter: 3\n:class-container: findings\n\n" + "\n\n".join(parts) + "\n::::"
+
+
+def _ledger_card(report):
+    """The last card: how the paper's statements fare against its own files."""
+    entries = report.ledger["verdict"].value_counts()
+    return (
+        ":::{grid-item-card} [A ledger of claims](ledger.md)\nThe paper, statement by statement, against its own published files: of "
+        f"{entries.sum()} statements\n\n[{entries.get('agrees', 0)}]{{.number}} agree, {entries.get('disagrees', 0)} do not, and "
+        f"{entries.get('cannot be checked', 0)} cannot be checked with what is published.\n:::"
+    )
+
+
 def glance(report):
-    """The five findings in a table, and the figure that shows most of them."""
+    """The verdicts on the five findings in a table."""
     labels = [run.spec.label for run in report.runs.values()]
     rows = []
     for id, rule in f.FINDINGS.items():
@@ -126,15 +191,10 @@ def glance(report):
         page = f"[{id} · {rule.title}]({id}.md)" if (ROOT / "book" / f"{id}.md").is_file() else f"{id} · {rule.title}"
         rows.append([page, _published_cell(report, id), badge(verdict), *cells])
     header = ["finding", "paper", "this panel", *labels]
-    entries = report.ledger["verdict"].value_counts()
     return (
-        raw(panel_figures.order_of_emergence(list(report.runs.values())))
-        + "\n\n"
-        + scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
+        scrolling(table(rows, header), "Verdicts of the findings, by model", "dense")
         + f"\n\nThe column *paper* puts the paper's published figures through the same rules: {w.join(published.MODELS.values())}, "
-        f"in this order (✓ holds, ✗ fails). *This panel* is the verdict over all the models measured here. Statement by statement, the [ledger](ledger.md) holds the paper against its own files: of "
-        f"{entries.sum()} statements {entries.get('agrees', 0)} agree with them, {entries.get('disagrees', 0)} do not and "
-        f"{entries.get('cannot be checked', 0)} cannot be checked with what is published."
+        f"in this order (✓ holds, ✗ fails). *This panel* is the verdict over all the models measured here."
     )
 
 
@@ -144,16 +204,6 @@ def _published_cell(report, id):
         return "–"
     judged = evidence.published_judgements(id, report.published)
     return "\u00a0".join(style.VERDICT_MARKS[verdict] for verdict, _ in judged.values())
-
-
-def found(report):
-    """The claim, the verdict and each model's reason, a paragraph and a list a finding."""
-    parts = []
-    for id, by_model in report.final.items():
-        rule = f.FINDINGS[id]
-        reasons = "\n".join(f"- {label} {badge(x.verdict)} {x.reason}" for label, x in by_model.items())
-        parts.append(f"**{id} · {rule.title}.** *The paper:* {rule.claim}\n\n{reasons}")
-    return "\n\n".join(parts)
 
 
 def batch(report):
@@ -358,7 +408,7 @@ def training(report):
         "tokens a step",
     ]
     return (
-        raw(display.drawn(fig, "training_loss", alt, caption, pd.concat(rows)))
+        raw(display.drawn(fig, "training_loss", alt, caption, pd.concat(rows)), "M.1")
         + "\n\n"
         + scrolling(table(recipes, header), "Training recipes")
     )
@@ -417,14 +467,16 @@ def formed(report):
 
 def matters(report):
     """When each model's circuit starts to matter: a sentence, a figure and the numbers."""
-    parts = []
+    parts, numbered = [], []
     for name, run in report.runs.items():
         tables = report.causal[name]
         parts.append(f"## {run.spec.label}")
         if tables is None:
             parts.append("No causal table of this model has been measured.")
             continue
-        parts += [effects.when_it_matters(tables), raw(causal_figures.over_training(tables, run.spec.label))]
+        figure = causal_figures.over_training(tables, run.spec.label)
+        parts += [effects.when_it_matters(tables), raw(figure, f"C.{len(numbered) + 1}")]
+        numbered.append(name)
         last = tables[tables["step"] == tables["step"].max()]
         parts.append(
             f"At {last['revision'].iloc[0]}:\n\n"
@@ -475,7 +527,7 @@ def _losses(tables):
 
 def checks(report):
     """Prefix matching and sink mass against the screen: rank agreement, and the heads on which they differ."""
-    parts = [raw(panel_figures.checks(list(report.runs.values())))]
+    parts = [raw(panel_figures.checks(list(report.runs.values())), "X.1")]
     titles = {"induction": "prefix matching", "first_token": "sink mass"}
     for run in report.runs.values():
         found = crosschecks.agreement(run.heads, report.panel.thresholds)
@@ -553,14 +605,14 @@ def side_by_side(report, id):
 
 def redrawn(report, id):
     """The paper's 1B panel, drawn from its published figures."""
-    return raw(published_figures.PUBLISHED_FIGURES[id](report.published))
+    return raw(published_figures.PUBLISHED_FIGURES[id](report.published), f"{id}.1")
 
 
 def panel_page(report, id):
     """Figure and reasons that compare the models at their last revisions."""
     parts = []
     if id in panel_figures.PANEL_FIGURES:
-        parts.append(raw(panel_figures.PANEL_FIGURES[id](list(report.runs.values()))))
+        parts.append(raw(panel_figures.PANEL_FIGURES[id](list(report.runs.values())), f"{id}.2"))
     for label, x in report.final[id].items():
         parts.append(f"**{label}** {badge(x.verdict)} {x.reason} {x.statement}")
     return "\n\n".join(parts)
@@ -578,7 +630,7 @@ def assumptions(report, id):
     ]
     parts = [
         scrolling(table(rows, ["assumption", *by_model]), f"{id}: the verdict under other assumptions"),
-        raw(panel_figures.sensitivities(list(report.runs.values()), by_model)),
+        raw(panel_figures.sensitivities(list(report.runs.values()), by_model), "F5.4" if id == "F5" else f"{id}.3"),
         _resampled(by_model),
     ]
     for cls, threshold, decides in (
@@ -617,7 +669,7 @@ def _thin(report, cls, threshold):
 def null(report):
     """F5's controls: does PR tell circuit heads from others before selectivity does?"""
     runs = list(report.runs.values())
-    parts = [raw(panel_figures.separations(runs))]
+    parts = [raw(panel_figures.separations(runs), "F5.3")]
     for run in runs:
         parts.append(f"**{run.spec.label}.** {run.controls().text}")
         parts.append(run.controls_table()._repr_html_())
@@ -634,11 +686,16 @@ def null(report):
     return "\n\n".join(parts)
 
 
-def run_cell(report, id, model, revision, prefix=""):
-    """One run as a table cell: its verdict, linked to its page, or what became of it."""
+def run_state(report, id, model, revision):
+    """(job, its verdict or "failed", None if it is missing)."""
     job = next(j for j in report.jobs if (j.finding, j.model, j.revision) == (id, model, revision))
     state = report.status[job]
-    word = "failed" if state.get("status") == "failed" else (state.get("record") or {}).get("verdict")
+    return job, "failed" if state.get("status") == "failed" else (state.get("record") or {}).get("verdict")
+
+
+def run_cell(report, id, model, revision, prefix=""):
+    """One run as a table cell: its verdict, linked to its page, or what became of it."""
+    job, word = run_state(report, id, model, revision)
     return f"{prefix}{run_link(job, word)}{{.verdict .{word}}}" if word else f"{prefix}missing"
 
 
@@ -657,25 +714,34 @@ def runs_of_finding(report, id):
     return scrolling(table(rows, [spec.label for spec in models.values()]), f"Runs of {id}")
 
 
-def status_matrix(report):
-    """Every run of the panel: for each model a row a revision, a column a finding."""
+def status_map(report):
+    """Every run of the panel as a map: for each model a row a finding, a column a place in training."""
     parts = []
     for name, spec in report.panel.models.items():
-        rows = [
-            [
-                r.name,
-                w.tokens_text(r.tokens).removesuffix(" tokens"),
-                *[run_cell(report, id, name, r.name) for id in notebooks()],
-            ]
-            for r in spec.revisions
-        ]
-        header = ["revision", "tokens", *notebooks()]
-        parts.append(f"## {spec.label}\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}", "dense"))
+        rows = [[id, *[map_cell(report, id, name, r.name) for r in spec.revisions]] for id in notebooks()]
+        header = ["", *[f"{w.tokens_text(r.tokens).removesuffix(' tokens')}<br>{r.name}" for r in spec.revisions]]
+        parts.append(f"## {spec.label}\n\n" + scrolling(table(rows, header), f"Runs of {spec.label}", "dense map"))
     return "\n\n".join(parts)
 
 
+def map_cell(report, id, model, revision):
+    """A run as one mark in its verdict's colour, linked to its page; its word for who does not see the mark."""
+    job, word = run_state(report, id, model, revision)
+    if not word:
+        return "missing"
+    mark = style.VERDICT_MARKS.get(word, "!")
+    return run_link(job, f'<span aria-hidden="true">{mark}</span><span class="unseen">{id} {word}</span>') + (
+        f"{{.verdict .{word}}}"
+    )
+
+
+MARKS = (
+    "Marks: " + ", ".join(f"{mark} {verdict}" for verdict, mark in style.VERDICT_MARKS.items()) + ", ! failed to run."
+)
+
+
 def status(report):
-    """How many runs are done, the matrix, and what failed."""
+    """How many runs are done, the map, and what failed."""
     states = [state.get("status", "missing") for state in report.status.values()]
     counts = (
         f"**{states.count('done')} of {len(states)} runs done**, {states.count('failed')} failed, "
@@ -689,7 +755,7 @@ def status(report):
     parts = [counts, *(["What failed:\n\n" + "\n".join(failed)] if failed else [])]
     for name, spec in report.panel.models.items():
         parts += [heads.same_weights_text(spec.label, names) for names in heads.same_weights(report.panel, name)]
-    return "\n\n".join([*parts, status_matrix(report)])
+    return "\n\n".join([*parts, MARKS, status_map(report)])
 
 
 def lines(report):
@@ -703,16 +769,11 @@ def lines(report):
 
 def made(report):
     """Versions and commit."""
-    versions = provenance.versions(*RUN_PACKAGES)
-    return (
-        f"With Python {platform.python_version()}, "
-        + ", ".join(f"{k} {v}" for k, v in versions.items())
-        + (f", at commit `{provenance.commit()[:12]}`." if provenance.commit() else ".")
-    )
+    return colophon.made()
 
 
 PAGES = {
-    "panel": panel, "glance": glance, "found": found, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
+    "panel": panel, "overview": overview, "cards": cards, "glance": glance, "batch": batch, "ceiling": ceiling, "traits": traits, "corpora": corpora,
     "training": training, "formed": formed, "matters": matters, "checks": checks, "status": status, "lines": lines,
     "made": made, "controls": null, "ledger": lambda report: ledger.page(report.ledger),
 }  # fmt: skip

@@ -14,7 +14,17 @@ from lib import findings as f
 from lib import words as w
 from lib.display import drawn
 from lib.figures.run import INTERVAL, bounds_of, pr_plane, recall_of, strip, strip_words
-from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, shade, training_axis
+from lib.figures.style import (
+    CLASS_COLOURS,
+    MODEL_COLOURS,
+    MUTED,
+    PALETTE,
+    SEQUENTIAL,
+    WIDTH,
+    label_ends,
+    shade,
+    training_axis,
+)
 
 
 def bos_by_layer(runs):
@@ -72,14 +82,15 @@ def bos_by_layer(runs):
 def bos_curves(runs):
     """F2 over a panel: one curve a model, with the clean baseline and sink mass as thin lines."""
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
-    rows, words = [], []
+    rows, words, ends = [], [], []
     limits = []
     for colour, run in zip(MODEL_COLOURS, runs):
         trajectory = run.trajectory
         curve = f.bos_curves(trajectory, run.counting)
         x = training_axis(ax, trajectory.tokens)
         limits.append(ax.get_xlim())
-        ax.plot(x, curve["paper"], "-o", color=colour, label=run.spec.label)
+        ax.plot(x, curve["paper"], "-o", color=colour)
+        ends.append((x[-1], curve["paper"].iloc[-1], f"{run.spec.label} {w.percent(curve['paper'].iloc[-1])}", colour))
         ax.plot(x, curve["clean"], "--", color=colour, lw=1)
         ax.plot(x, curve["mass"], ":", color=colour, lw=1.2)
         low, high = bounds_of(trajectory, lambda heads: c.is_bos(heads, run.counting).mean(axis=-1))
@@ -90,9 +101,10 @@ def bos_curves(runs):
         )
         rows.append(curve.assign(model=run.model, paper_low=low, paper_high=high))
     ax.set_xlim(min(a for a, _ in limits), max(b for _, b in limits))
-    ax.set(ylabel="BOS heads, share of all", ylim=(-0.03, None))
+    top = ax.get_ylim()[1]
+    ax.set(ylabel="BOS heads, share of all", ylim=(-0.04 * top, top))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.legend(fontsize="small", frameon=True, loc="upper left")
+    label_ends(ax, ends)
     alt = "Lines of the BOS fraction against training tokens. " + "; ".join(words) + "."
     caption = (
         "Share of heads past 30x on the first token. Solid: the paper's baseline; dashed: the clean baseline; dotted: "
@@ -104,20 +116,21 @@ def bos_curves(runs):
 def order_of_emergence(runs):
     """F3 over a panel: induction heads and BOS heads as shares of all heads, one plot a model."""
     fig, axes = plt.subplots(1, len(runs), figsize=(WIDTH, 3.0), sharey=True, layout="constrained", squeeze=False)
-    rows, words = [], []
+    rows, words, ends = [], [], {run.model: [] for run in runs}
     for ax, run in zip(axes[0], runs):
         trajectory = run.trajectory
         x = training_axis(ax, trajectory.tokens, "tokens")
         row = {"model": run.model, "revision": trajectory.names, "tokens": trajectory.tokens}
         for cls, mask, label in (
-            ("induction", c.in_circuit, "induction, 50x"),
-            ("first_token", c.is_bos, "BOS, 30x"),
+            ("induction", c.in_circuit, "induction"),
+            ("first_token", c.is_bos, "BOS"),
         ):
             share = lambda heads, mask=mask: mask(heads, run.counting).mean(axis=-1)  # noqa: E731
             line = share(trajectory)
             low, high = bounds_of(trajectory, share)
-            ax.plot(x, line, "-o", ms=4, color=CLASS_COLOURS[cls], label=label)
+            ax.plot(x, line, "-o", ms=4, color=CLASS_COLOURS[cls])
             shade(ax, x, (low, high), CLASS_COLOURS[cls])
+            ends[run.model].append((x[-1], line[-1], label, CLASS_COLOURS[cls]))
             row |= {f"{cls}_fraction": line, f"{cls}_low": low, f"{cls}_high": high}
         ax.axhline(f.SINK_FRACTION, color=MUTED, ls="--", lw=1)
         ax.set_title(run.spec.label)
@@ -132,7 +145,8 @@ def order_of_emergence(runs):
         rows.append(pd.DataFrame(row))
     axes[0][0].set_ylabel("share of all heads")
     axes[0][0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes[0][0].legend(fontsize="x-small", frameon=True, loc="upper left")
+    for ax, run in zip(axes[0], runs):
+        label_ends(ax, ends[run.model], fontsize="x-small")
     alt = "Lines of the shares of induction heads and BOS heads against training tokens. " + "; ".join(words) + "."
     caption = (
         "Heads past 50x induction and past 30x on the first token, as shares of all heads. Dashed: half of all heads. "
@@ -144,7 +158,7 @@ def order_of_emergence(runs):
 def recall_curves(runs):
     """F4 over a panel: recall of the final circuit against the share of training done."""
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
-    rows, words = [], []
+    rows, words, ends = [], [], []
     shares = []
     for colour, run in zip(MODEL_COLOURS, runs):
         trajectory = run.trajectory
@@ -154,10 +168,12 @@ def recall_curves(runs):
         trained = (curve["training"] > 0).to_numpy()
         x = curve["training"][trained]
         shares.append(x.min())
-        ax.plot(x, curve["recall"][trained], "-o", color=colour, label=run.spec.label)
+        ax.plot(x, curve["recall"][trained], "-o", color=colour)
         ax.plot(x, lower["recall"][trained], "--", color=colour, lw=1)
         shade(ax, x, (low[trained], high[trained]), colour)
         reached = curve[curve["recall"] >= f.RECALL - 1e-9]
+        before = curve.iloc[-2]  # all of them end at 1: they are told apart a revision earlier
+        ends.append((before["training"], before["recall"], run.spec.label, colour))
         words.append(
             f"{run.spec.label}, final circuit of {curve['shared'].iloc[-1]}: "
             + (
@@ -178,7 +194,7 @@ def recall_curves(runs):
     )
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.legend(fontsize="small", frameon=True, loc="center left")
+    label_ends(ax, ends, side=-1)
     alt = (
         "Lines of the recall of the final induction circuit against the share of training done. "
         + "; ".join(words)

@@ -4,13 +4,23 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from lib import published as p
 from lib import words as w
+from lib.counting import members
 from lib.display import drawn
-from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, training_axis
+from lib.figures.style import (
+    CLASS_COLOURS,
+    MODEL_COLOURS,
+    MUTED,
+    PALETTE,
+    SEQUENTIAL,
+    WIDTH,
+    label_ends,
+    thin_ticks,
+    training_axis,
+)
 from lib.findings import EARLY, FLOOR_LAYERS, RECALL, SINK_FRACTION
 
 COLOURS = dict(zip(p.MODELS, MODEL_COLOURS))
@@ -32,11 +42,9 @@ def _grid(rows, height, **options):
 
 
 def _tokens_axis(ax, tokens, label):
-    """training_axis for a narrow plot: over many decades only every second one has a label."""
+    """training_axis for a narrow plot."""
     training_axis(ax, tokens, label)
-    ticks = list(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()]))
-    if len(ticks) > 4:
-        ax.set_xticks([t for t, _ in ticks], [text if i % 2 == 0 else "" for i, (_, text) in enumerate(ticks)])
+    thin_ticks(ax)
 
 
 def bos_by_layer(published):
@@ -76,28 +84,25 @@ def bos_curves(published):
     """F2: published BOS fraction over training tokens, one line a model."""
     data = p.curves(published)
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
-    words = []
+    words, ends = [], {False: [], True: []}
     training_axis(ax, data["tokens"])
     for model, curve in data.groupby("model", sort=False):
-        ax.plot(curve["tokens"], curve["bos_fraction"], "-o", ms=4, color=COLOURS[model], label=p.MODELS[model])
+        ax.plot(curve["tokens"], curve["bos_fraction"], "-o", ms=4, color=COLOURS[model])
+        end = curve.iloc[-1]
+        # Pythia ends amid the other lines: its label goes to the left.
+        ends[end["tokens"] < data["tokens"].max() / 10].append(
+            (end["tokens"], end["bos_fraction"], f"{p.MODELS[model]} {w.percent(end['bos_fraction'])}", COLOURS[model])
+        )
         step = curve["bos_fraction"].diff().idxmax()
         words.append(
             f"{p.MODELS[model]} goes from {w.percent(curve['bos_fraction'].iloc[0])} to {w.percent(curve['bos_fraction'].iloc[-1])}, "
             f"its largest step {100 * curve['bos_fraction'].diff()[step]:.1f} points at {_short(curve.loc[step, 'tokens'])}"
         )
-    last = data.groupby("model", sort=False).tail(1)
-    for r in last.itertuples():
-        inside = r.tokens < data["tokens"].max() / 10  # Pythia ends amid the other lines: its label goes to the left
-        where = {"xytext": (-14, 4), "ha": "right"} if inside else {"xytext": (8, 0), "ha": "left"}
-        ax.annotate(
-            w.percent(r.bos_fraction), (r.tokens, r.bos_fraction), textcoords="offset points", va="center",
-            color=COLOURS[r.model], fontsize="small", **where,
-        )  # fmt: skip
-    ax.set_xlim(right=data["tokens"].max() * 5)
     ax.axhline(SINK_FRACTION, color=MUTED, ls="--", lw=1)
     ax.set(ylabel="BOS heads, share of all", ylim=(-0.03, 0.9))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.legend(fontsize="small", frameon=True, loc="upper left")
+    label_ends(ax, ends[False])
+    label_ends(ax, ends[True], side=-1)
     alt = "Lines of the published BOS fraction against training tokens. " + "; ".join(words) + "."
     caption = "The paper's 1B panel (published counts, redrawn). Share of heads past 30x on the first token, whatever their highest class. Dashed: half."
     return drawn(fig, "F2_published", alt, caption, data)
@@ -111,8 +116,8 @@ def order_of_emergence(published):
     words = []
     for (above, below), (model, curve) in zip(axes.T, data.groupby("model", sort=False)):
         x, blue = curve["tokens"], CLASS_COLOURS["induction"]
-        above.plot(x, curve["induction_heads_at_30x"], "-o", ms=4, color=blue, label="30x, all heads")
-        above.plot(x, curve["induction_heads_at_50x"], "--s", ms=3.5, color=blue, label="50x, final circuit", alpha=0.8)
+        above.plot(x, curve["induction_heads_at_30x"], "-o", ms=4, color=blue)
+        above.plot(x, curve["induction_heads_at_50x"], "--s", ms=3.5, color=blue, alpha=0.8)
         below.plot(x, curve["bos_fraction"], "-o", ms=4, color=CLASS_COLOURS["first_token"])
         for ax, level in ((above, 3), (below, SINK_FRACTION)):
             ax.axhline(level, color=MUTED, ls="--", lw=1)
@@ -129,7 +134,12 @@ def order_of_emergence(published):
     axes[0][0].yaxis.set_major_locator(MaxNLocator(integer=True))
     axes[1][0].set_ylabel("BOS heads, share of all")
     axes[1][0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes[0][0].legend(fontsize="x-small", frameon=True, loc="upper left")
+    for ax, (_, curve) in zip(axes[0], data.groupby("model", sort=False)):
+        last = curve.iloc[-1]
+        ends = [
+            (last["tokens"], last[f"induction_heads_at_{t}"], t, CLASS_COLOURS["induction"]) for t in ("30x", "50x")
+        ]
+        label_ends(ax, ends, fontsize="x-small")
     alt = (
         "Lines of published induction heads and BOS fraction against training tokens, for 3 models. "
         + "; ".join(words)
@@ -147,7 +157,7 @@ def recall_curves(published):
     """F4: published recall of the final circuit at 50x and at 30x, against the share of training done."""
     at_50, at_30 = (p.recall(published, t) for t in (p.CIRCUIT, p.CLASSIFY))
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
-    words = []
+    words, ends = [], []
     for model in p.MODELS:
         firsts = []
         for rows, style in ((at_50, "-o"), (at_30, "--")):
@@ -163,6 +173,7 @@ def recall_curves(published):
                 zorder=3 if thin else 2,
             )
             firsts.append(curve[curve["recall"] >= RECALL - 1e-9].iloc[0])
+        ends.append((firsts[0].training, firsts[0].recall, p.MODELS[model], COLOURS[model]))
         words.append(
             f"{p.MODELS[model]}, final circuit of {firsts[0].final}: two thirds after {100 * firsts[0].training:.2g} % of training at 50x, "
             f"{100 * firsts[1].training:.2g} % at 30x"
@@ -175,9 +186,7 @@ def recall_curves(published):
     ticks = 10.0 ** np.arange(-5, 1)
     ax.set_xticks(ticks, [f"{100 * t:g} %" for t in ticks])
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    keys = [Line2D([], [], color=COLOURS[m], marker="o", ms=4, label=label) for m, label in p.MODELS.items()]
-    keys += [Line2D([], [], color=MUTED, ls=ls, label=text) for ls, text in (("-", "past 50x"), ("--", "past 30x"))]
-    ax.legend(handles=keys, fontsize="small", frameon=True, loc="upper left")
+    label_ends(ax, ends, side=-1)
     alt = (
         "Lines of the published recall of the final induction circuit against the share of training done. "
         + "; ".join(words)
@@ -242,6 +251,57 @@ def pr_and_selectivity(published):
     )
     columns = ["model", "revision", "step", "tokens", "layer", "head", "name", "pr", "induction", "in_circuit"]
     return drawn(fig, "F5_published", alt, caption, data[columns])
+
+
+def overview(published, runs):
+    """The first page's figure: when induction heads and BOS heads appear, the paper's models above ours.
+
+    runs: lib.story.Run of up to three models of a panel at their last revisions.
+    """
+    rows = [
+        (p.MODELS[model], curve["tokens"].to_numpy(), curve["induction_heads_at_30x"], curve["bos_heads"], heads)
+        for (model, heads), curve in p.curves(published).groupby(["model", "heads"], sort=False)
+    ]
+    for run in runs[: len(rows)]:
+        counts = [
+            members(run.trajectory, cls, run.counting.thresholds.classify, run.counting).sum(axis=-1)
+            for cls in ("induction", "first_token")
+        ]
+        rows.append((run.spec.label, run.trajectory.tokens, *counts, len(run.trajectory.layer)))
+    fig, axes = plt.subplots(2, len(p.MODELS), figsize=(WIDTH, 4.6), layout="constrained", sharey=True)
+    words, frames, ends = [], [], []
+    for ax, (label, tokens, induction, bos, heads) in zip(axes.flat, rows):
+        x = training_axis(ax, tokens, "")
+        thin_ticks(ax)
+        ax.set_title(label)
+        for cls, name, counts in (("induction", "induction", induction), ("first_token", "BOS", bos)):
+            counts = np.asarray(counts)
+            most = max(counts.max(), 1)
+            ax.plot(x, counts / most, "-o", ms=3.5, color=CLASS_COLOURS[cls])
+            ends.append((ax, x[-1], counts[-1] / most, f"{counts[-1]} {name}", CLASS_COLOURS[cls]))
+            frames.append(pd.DataFrame({"model": label, "tokens": tokens, "class": cls, "heads": counts, "of": heads}))
+        half = lambda counts, x=tokens: w.tokens_text(x[np.argmax(np.asarray(counts) >= max(np.max(counts), 1) / 2)])  # noqa: E731
+        said = [
+            f"{np.max(counts)} {name} heads at most, half of them by {half(counts)}"
+            if np.max(counts)
+            else f"no {name} head"
+            for name, counts in (("induction", induction), ("BOS", bos))
+        ]
+        words.append(f"{label}: {w.join(said)}")
+    for ax in axes[:, 0]:
+        ax.set(ylim=(-0.05, 1.08), ylabel="share of its maximum")
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    for ax in axes[-1]:
+        ax.set_xlabel("training tokens")
+    for ax in axes.flat:
+        label_ends(ax, [end[1:] for end in ends if end[0] is ax], fontsize="x-small")
+    alt = "Lines of the numbers of induction heads and BOS heads against training tokens. " + "; ".join(words) + "."
+    caption = (
+        "Heads past 30x on the induction target (blue) and on the first token (orange), each as a share of the most that the model "
+        "ever has (in a small model a head or two can be all of it); the numbers are those at the end. Above: the paper's models, from its published counts. Below: the models of this "
+        f"book, with {w.join(dict.fromkeys(str(row[-1]) for row in rows[len(p.MODELS) :]))} heads each, measured here."
+    )
+    return drawn(fig, "overview", alt, caption, pd.concat(frames))
 
 
 PUBLISHED_FIGURES = {

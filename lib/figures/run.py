@@ -121,11 +121,11 @@ def bos_curve(run):
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     here = training_axis(ax, trajectory.tokens)[: len(curve)]
     styles = {
-        "paper": ("any head past 30x, paper baseline", CLASS_COLOURS["first_token"], "-", "o"),
-        "clean": ("any head past 30x, clean baseline", MUTED, "-", "s"),
-        "best_class": ("by best class", PALETTE[7], "--", "^"),
+        "paper": ("paper baseline", CLASS_COLOURS["first_token"], "-", "o"),
+        "clean": ("clean baseline", MUTED, "-", "s"),
+        "best_class": ("best class", PALETTE[7], "--", "^"),
         "with_mass": (
-            f"past 30x with {w.percent(counting.thresholds.mass_floor)} of the attention",
+            f"with {w.percent(counting.thresholds.mass_floor)} of attention",
             PALETTE[3],
             ":",
             "D",
@@ -133,17 +133,18 @@ def bos_curve(run):
         "mass": (f"sink mass over {c.SINK_MASS:g}", PALETTE[4], "--", "v"),
     }
     for column, (label, colour, line, marker) in styles.items():
-        ax.plot(here, curve[column], line, marker=marker, color=colour, label=label, ms=5)
+        ax.plot(here, curve[column], line, marker=marker, color=colour, ms=5)
     shade(ax, here, (low, high), CLASS_COLOURS["first_token"])
     if size > 0:
         ax.axvspan(here[end - 1], here[end], color=CLASS_COLOURS["first_token"], alpha=0.12, lw=0)
     ax.set(ylabel="share of all heads", ylim=(-0.03, max(0.3, 1.15 * curve[list(styles)].max().max())))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.legend(fontsize="x-small", loc="upper left", frameon=True)
+    label_ends(ax, [(here[-1], curve[c_].iloc[-1], s[0], s[1]) for c_, s in styles.items()], fontsize="x-small")
     points = ", ".join(f"{w.percent(v)} at {r}" for r, v in zip(curve["revision"], curve["paper"]))
     alt = f"Line of the BOS fraction of {run.spec.label} against training tokens (log scale): {points}. Shape so far: {shape}."
     caption = (
-        f"BOS heads as a share of all {len(trajectory.layer)} heads, up to {run.revision}. Band: {INTERVAL}. "
+        f"BOS heads as a share of all {len(trajectory.layer)} heads, up to {run.revision}, counted in five ways: any head past 30x "
+        f"under either baseline, by best class, with a floor of attention, and by sink mass alone. Band: {INTERVAL}. "
         "Shaded column: the largest step between neighbouring revisions."
     )
     return drawn(fig, _name("F2", run), alt, caption, curve.assign(paper_low=low, paper_high=high))
@@ -164,23 +165,26 @@ def milestones(run):
     x = training_axis(top, trajectory.tokens, "")
     training_axis(bottom, trajectory.tokens)
     here = x[: len(circuit)]
-    top.plot(here, circuit, "-o", color=CLASS_COLOURS["induction"], label="paper baseline")
-    top.plot(here, clean, "--s", color=MUTED, lw=1, ms=4, label="clean baseline")
+    top.plot(here, circuit, "-o", color=CLASS_COLOURS["induction"])
+    top.plot(here, clean, "--s", color=MUTED, lw=1, ms=4)
     shade(top, here, circuit_bounds, CLASS_COLOURS["induction"])
     top.axhline(f.INDUCTION_HEADS, color=MUTED, ls="--", lw=1)
     top.set(
         ylabel="heads past 50x", ylim=(-0.3, max(5.5, 1.1 * max(circuit.max(), clean.max()))), title="Induction circuit"
     )
-    bottom.plot(here, bos, "-o", color=CLASS_COLOURS["first_token"], label="past 30x, paper baseline")
-    bottom.plot(here, by_mass, "--v", color=PALETTE[4], lw=1, ms=4, label=f"sink mass over {c.SINK_MASS:g}")
+    bottom.plot(here, bos, "-o", color=CLASS_COLOURS["first_token"])
+    bottom.plot(here, by_mass, "--v", color=PALETTE[4], lw=1, ms=4)
     shade(bottom, here, bos_bounds, CLASS_COLOURS["first_token"])
     bottom.axhline(f.SINK_FRACTION, color=MUTED, ls="--", lw=1)
     bottom.set(ylabel="share of all heads", ylim=(-0.03, max(0.6, 1.1 * bos.max())), title="BOS heads")
     bottom.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     for ax, step, colour in ((top, induction, "induction"), (bottom, sink, "first_token")):
-        ax.legend(fontsize="x-small", loc="upper left", frameon=True)
         if step is not None:
             ax.axvline(x[step], color=CLASS_COLOURS[colour], lw=1.2, alpha=0.6)
+    baselines = (circuit, "paper baseline", CLASS_COLOURS["induction"]), (clean, "clean baseline", MUTED)
+    measures = (bos, "past 30x", CLASS_COLOURS["first_token"]), (by_mass, f"sink mass > {c.SINK_MASS:g}", PALETTE[4])
+    for ax, lines in ((top, baselines), (bottom, measures)):
+        label_ends(ax, [(here[-1], line[-1], text, colour) for line, text, colour in lines], fontsize="x-small")
     first = lambda step: "not reached" if step is None else f"at {trajectory.names[step]}"  # noqa: E731
     alt = (
         f"Two lines against training tokens for {run.spec.label} up to {run.revision}: heads past 50x induction end at "
@@ -232,17 +236,22 @@ def recall(run):
         color=MUTED,
         alpha=0.15,
         lw=0,
-        label="first 2 % of training",
     )
     ax.axhline(f.RECALL, color=MUTED, ls="--", lw=1)
-    ax.plot(x, at["recall"], "-o", color=CLASS_COLOURS["induction"], label="recall, 50x")
+    ax.plot(x, at["recall"], "-o", color=CLASS_COLOURS["induction"])
     shade(ax, x, (low, high), CLASS_COLOURS["induction"])
-    ax.plot(x, at["precision"], "s", ls=":", color=PALETTE[3], label="precision, 50x")
-    ax.plot(x, lower["recall"], "--^", color=PALETTE[9], label="recall, 30x")
-    ax.plot(x, clean["recall"], "-.D", color=MUTED, ms=4, lw=1, label="recall, 50x, clean baseline")
+    ax.plot(x, at["precision"], "s", ls=":", color=PALETTE[3])
+    ax.plot(x, lower["recall"], "--^", color=PALETTE[9])
+    ax.plot(x, clean["recall"], "-.D", color=MUTED, ms=4, lw=1)
     ax.set(ylabel="share of heads", ylim=(-0.04, 1.06))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.legend(fontsize="x-small", loc="best", frameon=True)
+    lines = (
+        (at["recall"], "recall, 50x", CLASS_COLOURS["induction"]), (at["precision"], "precision, 50x", PALETTE[3]),
+        (lower["recall"], "recall, 30x", PALETTE[9]), (clean["recall"], "recall, clean baseline", MUTED),
+    )  # fmt: skip
+    label_ends(
+        ax, [(x[-1], line.iloc[-1], *rest) for line, *rest in lines if pd.notna(line.iloc[-1])], fontsize="x-small"
+    )
     points = ", ".join(
         f"{'undefined' if pd.isna(v) else w.percent(v)} at {r}" for r, v in zip(at["revision"], at["recall"])
     )

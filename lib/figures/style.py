@@ -1,10 +1,13 @@
 """What all figures share: colours, the width of the book's column, the axis of training, labels.
 
-One colour a model and one a class of heads, from seaborn's colour-blind palette, everywhere.
+One colour a class of heads, from seaborn's colour-blind palette, and one a family of models (Pythia, OLMo,
+OLMoE), darker and of other hues, so that no colour means two things.  Lines are named where they
+end rather than in a legend.
 """
 
 import numpy as np
 import seaborn as sns
+from matplotlib.colors import to_rgb
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from lib import words as w
@@ -18,7 +21,8 @@ CLASS_COLOURS = {
     "self": PALETTE[4],
     "local": PALETTE[5],
 }
-MODEL_COLOURS = [PALETTE[i] for i in (0, 1, 2, 4, 7, 9)]
+# In the order of a panel's models.  The first three are dark enough for text on white (over 4.5 to 1).
+MODEL_COLOURS = ["#332288", "#882255", "#6b6b16", "#117733", "#661100", "#444444"]
 MUTED = "0.55"
 SEQUENTIAL = "Oranges"  # light for low: turned over for dark pages (report.css), low stays close to the page
 WIDTH = 7.2  # inches: the book's text column
@@ -52,11 +56,40 @@ def training_axis(ax, tokens, label="training tokens"):
     return positions
 
 
-def label_ends(ax, ends):
-    """Name the ends of lines, [(x, y, text, colour)], spread a little so that close ends stay legible."""
-    for rank, (x, y, text, colour) in enumerate(sorted(ends, key=lambda end: end[1])):
-        shift = 8 * (rank - (len(ends) - 1) / 2)
-        ax.annotate(text, (x, y), (8, shift), textcoords="offset points", va="center", color=colour, fontsize="small")
+def thin_ticks(ax, most=4):
+    """Label only every second tick where there are many: for narrow plots over many decades."""
+    ticks = list(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()]))
+    if len(ticks) > most:
+        ax.set_xticks([t for t, _ in ticks], [text if i % 2 == 0 else "" for i, (_, text) in enumerate(ticks)])
+
+
+def ink(colour):
+    """A colour dark enough for small text on white."""
+    return tuple(0.7 * part for part in to_rgb(colour))
+
+
+def label_ends(ax, ends, gap=10, fontsize="small", side=1):
+    """Name the ends of lines, [(x, y, text, colour)], once the axes have their limits.
+
+    Labels keep gap points from one another; those that would overlap move apart around their middle.
+    side: 1 for labels to the right of their points, -1 to the left.
+    """
+    points = 72 / ax.figure.dpi
+    ends = sorted((ax.transData.transform((x, y))[1] * points, x, y, text, colour) for x, y, text, colour in ends)
+    stacks = []  # [bottom, labels]: labels that touch form a stack, centred on the mean of their ends
+    for end in ends:
+        stacks.append([end[0], [end]])
+        while len(stacks) > 1 and stacks[-1][0] - stacks[-2][0] < gap * len(stacks[-2][1]):
+            labels = stacks[-2][1] + stacks[-1][1]
+            middle = sum(label[0] for label in labels) / len(labels)
+            stacks[-2:] = [[middle - gap * (len(labels) - 1) / 2, labels]]
+    for bottom, labels in stacks:
+        for rank, (height, x, y, text, colour) in enumerate(labels):
+            shift = bottom + gap * rank - height
+            ax.annotate(
+                text, (x, y), (7 * side, shift), textcoords="offset points", va="center",
+                ha="left" if side > 0 else "right", color=ink(colour), fontsize=fontsize,
+            )  # fmt: skip
 
 
 def shade(ax, x, bounds, colour):

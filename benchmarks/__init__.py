@@ -1,0 +1,1 @@
+"""What the measurements cost, against other ways of taking them: python -m benchmarks."""

@@ -1,0 +1,43 @@
+"""Time the measurements and print a table for each benchmark.
+
+    python -m benchmarks [capture statistics ablation growth report training] [--repeats 3] [--save]
+
+All contestants of a table run in one process, interleaved, on all cores; peak memory is taken
+in a process each.  --save keeps the tables in book/data/benchmarks, from where the page "What it costs" reads them.
+"""
+
+import argparse
+import sys
+
+from benchmarks import tables
+
+TABLES = {
+    "capture": tables.capture,
+    "statistics": tables.statistics,
+    "ablation": tables.ablation,
+    "growth": tables.growth,
+    "report": tables.report,
+    "training": tables.training,
+}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time the measurements.")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)} (default: all)")
+    parser.add_argument("--repeats", type=int, default=3, help="timed rounds; the table has their medians (default: 3)")
+    parser.add_argument("--save", action="store_true", help="keep the tables in book/data/benchmarks")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.tables if name not in TABLES]
+    if unknown:
+        parser.error(f"no table is called {unknown[0]!r}; there are {', '.join(TABLES)}")
+    for name in options.tables or TABLES:
+        print(f"\n{name}: {TABLES[name].__doc__.splitlines()[0]}", flush=True)
+        table = TABLES[name](options.repeats)
+        print(table.to_string(index=False, float_format=lambda v: f"{v:.3g}"), flush=True)
+        if options.save:
+            tables.save(name, table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

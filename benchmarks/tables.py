@@ -1,0 +1,350 @@
+"""The benchmarks: each takes a number of repeats and returns a table (pandas.DataFrame)."""
+
+import multiprocessing
+import os
+import platform
+import resource
+import shutil
+import statistics as statistics_
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import yaml
+from tqdm import tqdm
+
+from benchmarks import contestants, shapes, timing
+from lib import ablation as lib_ablation
+from lib import capture as lib_capture
+from lib import causal, mini, provenance
+from lib.costs import FOLDER
+from lib.batch import InductionBatch, induction_batch
+from lib.panel import Revision, load_panel
+from lib.paths import ROOT, atomic, results_dir
+from lib.run import plan
+
+PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "papermill", "jupyter-book")
+MIB = 2**20
+MEASURED = ("heads", "causal")  # what the report is made from, in results/<panel>/
+
+
+def machine():
+    """Where the figures were measured: processor, cores, versions, commit."""
+    [model] = {line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")} or {""}
+    return {
+        "processor": model or platform.processor(),
+        "threads": timing.THREADS,
+        "python": platform.python_version(),
+        **provenance.versions(*PACKAGES),
+        "commit": provenance.commit(),
+    }
+
+
+def _lines(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readlines()
+    except OSError:
+        return []
+
+
+def save(name, table):
+    """Keep a table and where it was measured: <name>.csv and <name>.yml."""
+    with atomic(FOLDER / f"{name}.csv") as path:
+        table.to_csv(path, index=False, float_format="%.4g")
+    with atomic(FOLDER / f"{name}.yml") as path:
+        path.write_text(yaml.safe_dump(machine(), sort_keys=False), encoding="utf-8")
+
+
+def first(batch, n):
+    """The first n sequences of a batch."""
+    return InductionBatch(batch.tokens[:n], batch.targets[:n], batch.first_a[:n])
+
+
+# Capture ----------------------------------------------------------------------------
+
+
+def capture(repeats):
+    """One checkpoint's measurements, by contestant: seconds, times the bare forward pass (d), peak memory over the weights."""
+    torch.set_num_threads(timing.THREADS)
+    rows = []
+    for name in tqdm([*shapes.SHAPES, *load_panel("mini").models], desc="capture", unit="model"):
+        prepare = partial(shapes.subject, name)
+        plain, batch = prepare()
+        wrapped, _ = prepare()  # TransformerLens changes a model in place: its contestants have one of their own
+        models = {c: wrapped if c.startswith("(c") else plain for c in contestants.CONTESTANTS}
+        for c, call in contestants.CONTESTANTS.items():
+            call(models[c], first(batch, 2))  # what is done once, such as building a bridge
+        seconds = timing.interleaved(
+            {c: partial(call, models[c], batch) for c, call in contestants.CONTESTANTS.items()}, repeats
+        )
+        del plain, wrapped, models
+        memory = {c: timing.peak_memory(prepare, call) for c, call in contestants.CONTESTANTS.items()}
+        rows += [
+            {
+                "model": name,
+                "contestant": c,
+                "sequences": len(batch.tokens),
+                "seconds": seconds[c],
+                "times_d": seconds[c] / seconds["(d) forward only"],
+                "peak_mib": memory[c] / MIB if memory[c] is not None else np.nan,
+            }
+            for c in contestants.CONTESTANTS
+        ]
+    return pd.DataFrame(rows)
+
+
+def statistics(repeats):
+    """Means, participation ratios and 200 replicates of everything, against the forward passes they belong to."""
+    torch.set_num_threads(timing.THREADS)
+    rows = []
+    for name in ("Pythia 1B", "OLMo 1B"):
+        model, batch = shapes.subject(name)
+        config = model.config
+        heads, d_head = config.num_hidden_layers * config.num_attention_heads, 2048 // config.num_attention_heads
+        rng = np.random.default_rng(0)
+        per_sequence = {str(i): rng.random((2000, heads)) for i in range(9)}  # as many quantities as collect returns
+        z = rng.standard_normal((2000, heads, d_head)).astype(np.float32)
+        seconds = timing.interleaved(
+            {
+                "passes": partial(lib_capture.collect, model, batch),
+                "statistics": partial(lib_capture.summarise, per_sequence, z),
+            },
+            repeats,
+        )
+        passes = seconds["passes"] * 2000 / len(batch.tokens)
+        rows.append(
+            {
+                "model": name,
+                "passes_s": passes,
+                "statistics_s": seconds["statistics"],
+                "share": seconds["statistics"] / passes,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# Ablation ---------------------------------------------------------------------------
+
+# The shape of Pythia 1B's published circuit (L4H4, L7H0, L7H1), four layers later, so that it starts in the middle; at this
+# revision two of its three heads are there.
+FINAL_CIRCUIT = [(8, 4), (11, 0), (11, 1)]
+OWN_CIRCUIT = FINAL_CIRCUIT[:2]
+ABLATION_SEQUENCES = 8
+
+
+def ablation(repeats):
+    """A causal table of 45 conditions, circuits from the middle of 16 layers on, in forward passes of the same sequences."""
+    torch.set_num_threads(timing.THREADS)
+    rows = []
+    for name in ("Pythia 1B", "OLMo 1B"):
+        model, batch = shapes.subject(name)
+        batch = first(batch, ABLATION_SEQUENCES)
+        config = model.config
+        sets = causal.conditions(OWN_CIRCUIT, [], FINAL_CIRCUIT, config.num_hidden_layers, config.num_attention_heads)
+        sets = [heads for _, _, heads in sets]
+        seconds = timing.interleaved(
+            {
+                "forward": partial(contestants.forward_only, model, batch),
+                "table": partial(lib_ablation.capabilities, model, batch, sets),
+            },
+            repeats,
+        )
+        rows.append(
+            {
+                "model": name,
+                "conditions": len(sets),
+                "distinct": len({frozenset(s) for s in sets}),
+                "forward_s": seconds["forward"],
+                "table_s": seconds["table"],
+                "passes": seconds["table"] / seconds["forward"],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# Growth -----------------------------------------------------------------------------
+
+GROWTH = {
+    "sequences": [8, 16, 32, 64],
+    "positions": [128, 256, 512, 1024],
+    "layers": [2, 4, 8, 16],
+    "width": [256, 512, 1024, 2048],
+}
+USUAL = {"sequences": 16, "positions": 256, "layers": 4, "width": 1024}
+
+
+def exponent(cost):
+    """Least-squares slope of {size: cost} on logarithms; missing if a cost is."""
+    if None in cost.values():
+        return np.nan
+    return float(np.polyfit(np.log(list(cost)), np.log(list(cost.values())), 1)[0])
+
+
+def growing(sequences, positions, layers, width):
+    """A model of Pythia's kind (heads of 128 dimensions) and a batch, of the sizes given."""
+    settings = {
+        "vocab_size": 50304, "hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers,
+        "num_attention_heads": width // 128, "rotary_pct": 0.25, "max_position_embeddings": 2048,
+        "tie_word_embeddings": False, "use_cache": False,
+    }  # fmt: skip
+    return shapes.random_model("gpt_neox", settings), induction_batch(sequences, positions)
+
+
+def growth(repeats):
+    """Seconds and peak memory of the capture as one size grows and the others stay; exponents by least squares on logarithms."""
+    torch.set_num_threads(timing.THREADS)
+    rows = []
+    for size, values in GROWTH.items():
+        cases = {value: growing(**USUAL | {size: value}) for value in values}
+        for case in cases.values():
+            lib_capture.collect(case[0], first(case[1], 2))
+        seconds = timing.interleaved(
+            {value: partial(lib_capture.collect, *case) for value, case in cases.items()}, repeats
+        )
+        del cases
+        memory = {
+            value: timing.peak_memory(partial(growing, **USUAL | {size: value}), lib_capture.collect)
+            for value in values
+        }
+        rows += [
+            {
+                "grows": size,
+                "value": value,
+                "seconds": seconds[value],
+                "peak_mib": memory[value] / MIB if memory[value] is not None else np.nan,
+                "exponent_seconds": exponent(seconds),
+                "exponent_memory": exponent(memory),
+            }
+            for value in values
+        ]
+    return pd.DataFrame(rows)
+
+
+# The report -------------------------------------------------------------------------
+
+
+def report(repeats):
+    """The report of the mini panel from measured tables, on all cores: where the seconds go, and memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder, "results", "mini")
+        for kind in MEASURED:
+            shutil.copytree(results_dir("mini") / kind, results / kind)
+        environment = os.environ | {"CIRCUITS_RESULTS": str(results.parent)}
+        command = partial(subprocess.run, cwd=ROOT, env=environment, check=True, capture_output=True)
+        started = time.perf_counter()
+        command([sys.executable, "-m", "lib.run", "--panel", "mini"])
+        runs = time.perf_counter() - started
+        build = [sys.executable, "-c", f"from lib.book import build; raise SystemExit(build('mini', {folder!r})[0])"]
+        builds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            command(build)
+            builds.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        command([sys.executable, "-m", "lib.run", "--panel", "mini"])
+        command(build)
+        unchanged = time.perf_counter() - started
+        jobs = plan("mini", revisions=[last_revision("mini")])
+        parts = [parts_of_a_run(job) for _ in range(repeats) for job in jobs]
+    rows = [
+        ("150 notebooks from measured tables", runs),
+        ("building the book", builds[0]),
+        ("together", runs + builds[0]),
+        ("both again, nothing changed", unchanged),
+    ]
+    median = pd.DataFrame(parts).median()
+    rows += [(f"one notebook: {part}", seconds) for part, seconds in median.drop("peak_mib").items()]
+    table = pd.DataFrame(rows, columns=["what", "seconds"])
+    table["peak_mib"] = [np.nan] * (len(rows) - len(median) + 1) + [median["peak_mib"]] * (len(median) - 1)
+    return table
+
+
+def last_revision(panel_name):
+    """Name of the last revision of a panel's first model."""
+    return next(iter(load_panel(panel_name).models.values())).revisions[-1].name
+
+
+def parts_of_a_run(job):
+    """Seconds of one notebook by part, from papermill's own record, and peak memory of its kernel."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_run_in_parts, (job,))
+
+
+def _run_in_parts(job):
+    import papermill
+
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        executed = papermill.execute_notebook(
+            job.notebook,
+            Path(folder, "out.ipynb"),
+            parameters={"panel": job.panel, "model": job.model, "revision": job.revision},
+            progress_bar=False,
+            cwd=ROOT,
+            shutdown_kernel="immediate",
+        )
+        whole = time.perf_counter() - started
+    cells = [(c.source, c.metadata.papermill["duration"] or 0.0) for c in executed.cells if c.cell_type == "code"]
+    took = lambda kind: sum(seconds for source, seconds in cells if kind(source))  # noqa: E731
+    opening = took(lambda source: "open_run" in source)
+    figures = took(lambda source: source.startswith("figures."))
+    everything = took(lambda source: True)
+    return {
+        "imports, and reading the tables": opening,
+        "figures": figures,
+        "the other cells": everything - opening - figures,
+        "starting and stopping a kernel, messages, files": whole - everything,
+        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / MIB,
+    }
+
+
+# Training ---------------------------------------------------------------------------
+
+TRAINED_TOKENS = 400_000  # of each model, from its beginning
+
+
+def training(repeats):
+    """Training the mini models: tokens a second on one core, and where the time goes (PyTorch's profiler and a clock)."""
+    torch.set_num_threads(1)
+    rows = []
+    for name, recipe in mini.RECIPES.items():
+        tokens = TRAINED_TOKENS // recipe.batch_tokens * recipe.batch_tokens
+        revisions = [Revision(name="start", tokens=0), Revision(name="end", tokens=tokens)]
+        speeds, sampling = [], []
+        for _ in range(repeats):
+            corpus = Stopwatch(recipe.corpus)
+            started = time.perf_counter()
+            mini.train(replace(recipe, corpus=corpus), revisions, save=lambda model, revision: None)
+            seconds = time.perf_counter() - started
+            speeds.append(tokens / seconds)
+            sampling.append(corpus.seconds / seconds)
+        rows.append(
+            {
+                "model": name,
+                "tokens_a_second_a_core": statistics_.median(speeds),
+                "share_drawing_text": statistics_.median(sampling),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+class Stopwatch:
+    """A corpus that notes how long its samples take to draw."""
+
+    def __init__(self, corpus):
+        self.corpus, self.seconds = corpus, 0.0
+
+    def sample(self, *arguments):
+        started = time.perf_counter()
+        drawn = self.corpus.sample(*arguments)
+        self.seconds += time.perf_counter() - started
+        return drawn

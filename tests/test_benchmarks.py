@@ -1,0 +1,71 @@
+"""The contestants of the benchmark measure the same thing; how long they take is no test's business."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import tiny_model
+from test_capture import ARCHITECTURES
+
+from benchmarks import contestants, tables, timing
+from lib.ablation import capability
+from lib.batch import induction_batch
+
+
+@pytest.mark.parametrize("architecture", ["gpt_neox", "olmo", "olmoe"])
+def test_all_contestants_agree(architecture):
+    batch = induction_batch(40, 64, 0, 64)
+    found = {
+        name: call(tiny_model(architecture, 3, **ARCHITECTURES[architecture]), batch)
+        for name, call in contestants.CONTESTANTS.items()
+    }
+    ours = found["(a) ours"]
+    for name, values in found.items():
+        for quantity in ours.keys() & values.keys():
+            assert values[quantity] == pytest.approx(ours[quantity], abs=1e-5, rel=1e-4), (name, quantity)
+    top1 = capability(tiny_model(architecture, 3, **ARCHITECTURES[architecture]), batch)["top1"]
+    assert [values["top1"] for values in found.values() if "top1" in values] == [top1] * 4
+    assert len(ours) == 7 and all(len(found[f"({c}"]) == 8 for c in ("b) three passes", "c) run_with_cache"))
+
+
+def test_a_round_calls_everybody_once_and_the_median_is_of_the_rounds():
+    calls = []
+    seconds = timing.interleaved({name: lambda name=name: calls.append(name) for name in "ab"}, repeats=3)
+    assert calls == list("ab") * 3 and seconds.keys() == {"a", "b"}
+
+
+def allocate(mib):
+    np.ones(mib * 2**20 // 8)
+
+
+def sizes(mib):
+    return (mib,)
+
+
+def test_peak_memory_is_that_of_the_call_and_not_of_what_was_there_before():
+    from functools import partial
+
+    peak = timing.peak_memory(partial(sizes, 300), allocate)
+    assert peak is None or peak / 2**20 == pytest.approx(300, rel=0.1)
+
+
+def test_the_ablation_benchmark_has_a_whole_causal_table():
+    from lib import causal
+
+    conditions = causal.conditions(tables.OWN_CIRCUIT, [], tables.FINAL_CIRCUIT, 16, 8)
+    assert len(conditions) == 45 and min(layer for _, _, heads in conditions[1:] for layer, _ in heads) == 8
+
+
+def test_an_exponent_is_that_of_a_power_law():
+    assert tables.exponent({1: 3.0, 2: 12.0, 4: 48.0}) == pytest.approx(2)
+    assert np.isnan(tables.exponent({1: 3.0, 2: None}))
+
+
+def test_saved_tables_are_read_back_with_where_they_were_measured(tmp_path, monkeypatch):
+    from lib import costs
+
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    monkeypatch.setattr(costs, "FOLDER", tmp_path)
+    assert costs.read("growth") is None
+    tables.save("growth", pd.DataFrame({"grows": ["layers"], "seconds": [1.5]}))
+    table, machine = costs.read("growth")
+    assert table["seconds"].tolist() == [1.5] and machine["threads"] == timing.THREADS
