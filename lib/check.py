@@ -744,7 +744,10 @@ def recall(answer, frame, thresholds):
     past = in_circuit(frame, Counting(thresholds)).to_numpy().reshape(n, -1)
     final = past[-1]
     if not final.any():
-        raise Hint("The final circuit is empty, so there is no recall. Take another model of the panel.")
+        answer = _array(answer, (n,), "one share a revision, in order of training")
+        if np.nan_to_num(answer).any():
+            raise Hint("The final circuit is empty: no head can be one of its heads.")
+        return "The final circuit is empty, and a share of nothing has no value. Take another model of the panel."
     truth = (past & final).sum(axis=1) / final.sum()
     answer = _array(answer, truth.shape, "one share a revision, in order of training")
     if _close(answer, truth):
@@ -897,10 +900,10 @@ def circuit_cost(answer, whole, without):
 @exercise("5.4")
 def control_cost(answer, whole, controls):
     """controls: capabilities without random sets.  The answer is by how much the loss rises on average."""
-    answer = _number(answer, "a difference of losses in nats")
     losses = np.array([c["loss"] for c in controls])
     if not len(losses):
-        raise Hint("There are too few heads to draw random sets from. Take another model of the panel.")
+        return "Too few heads are left to draw random sets from, so nothing can be compared. Take another model."
+    answer = _number(answer, "a difference of losses in nats")
     costs = losses - whole["loss"]
     truth = costs.mean()
     if abs(answer - truth) <= max(TOLERANCE * abs(truth), 1e-6):
@@ -921,9 +924,12 @@ def control_cost(answer, whole, controls):
 
 
 @exercise("5.5")
-def thin_head_cost(answer, whole, without):
-    """The answer is by how much the loss rises without the head of exercise 5.2; negative if it falls."""
+def thin_head_cost(answer, model, batch, head):
+    """The answer is by how much the loss rises without one head (layer, head); negative if it falls."""
+    from lib.ablation import capabilities  # only here, so that lessons on head tables need no torch
+
     answer = _number(answer, "a difference of two losses in nats")
+    whole, without = capabilities(model, batch, [[], [head]])
     truth = without["loss"] - whole["loss"]
     if abs(answer - truth) <= max(TOLERANCE * abs(truth), 1e-6):
         done = f"The loss goes from {whole['loss']:.3g} to {without['loss']:.3g}, top-1 from {percent(whole['top1'])} to {percent(without['top1'])}."
