@@ -80,7 +80,7 @@ def _array(answer, shape, meaning):
         answer = answer.detach()
     try:
         found = np.asarray(answer, dtype=float)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise Hint(f"An array of numbers is expected, {meaning}; the answer is {_kind(answer)}.") from None
     if found.shape != shape:
         wanted = " x ".join(map(str, shape))
@@ -128,6 +128,11 @@ def _head(answer, n_layers, n_heads):
             "both counted from 0."
         )
     return pair
+
+
+def _stopped(error):
+    """The sentence for a learner's function that raised an exception."""
+    return f"Your function stopped with {type(error).__name__}: {str(error)[:150].rstrip('.')}."
 
 
 def _close(a, b):
@@ -207,7 +212,7 @@ def sequence_maker(answer):
         try:
             tokens = answer(np.random.default_rng(seed), length, low, high)
         except Exception as error:  # noqa: BLE001 - the learner's code may do anything
-            raise Hint(f"Your function stopped with {type(error).__name__}: {error}") from None
+            raise Hint(_stopped(error)) from None
         if tokens is None or tokens is ...:
             raise Hint("The function returns nothing yet. End it with `return tokens`.")
         tokens = _array(tokens, (length,), "one token a position")
@@ -538,7 +543,7 @@ def participation_ratio(answer):
         try:
             value = answer(matrix.copy())
         except Exception as error:  # noqa: BLE001 - the learner's code may do anything
-            raise Hint(f"Your function stopped with {type(error).__name__}: {error}") from None
+            raise Hint(_stopped(error)) from None
         if value is None or value is ...:
             raise Hint("The function returns nothing yet. End it with a `return`.")
         try:

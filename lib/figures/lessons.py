@@ -63,9 +63,11 @@ def last_query(rows, marks, name="lesson-last-query"):
         ax.set_title(label, loc="left", fontsize="medium")
         for position in marks.values():
             ax.axvline(position, color=MUTED, ls=":", lw=1, zorder=0)
-    for label, position in marks.items():
+    first = min(marks.values())
+    for label, position in marks.items():  # neighbours are named on either side
+        side = {"ha": "right", "xytext": (-3, -2)} if position == first else {"ha": "left", "xytext": (3, -2)}
         axes[0, 0].annotate(
-            label, (position, 1), (3, -2), textcoords="offset points", va="top", fontsize="small", color="0.25"
+            label, (position, 1), textcoords="offset points", va="top", fontsize="small", color="0.25", **side
         )
     axes[-1, 0].set_xlabel("position (key)")
     fig.supylabel("attention", fontsize="medium")
@@ -145,7 +147,7 @@ def pr_against_rows(sizes, measured, ceiling, d, name="lesson-rows"):
     return drawn(fig, name, alt, caption, data)
 
 
-def formation(frames, cls, threshold, name):
+def formation(frames, cls, threshold, name="lesson-formation"):
     """One class' selectivity of every head over training, a panel a model: {label: lib.heads.trajectory}."""
     fig, axes = plt.subplots(1, len(frames), figsize=(WIDTH, 2.9), sharey=True, squeeze=False, layout="constrained")
     column, parts, said = selectivity_column(cls), [], []
