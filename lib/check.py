@@ -74,14 +74,19 @@ def _kind(answer):
     return "nothing (None)" if answer is None else f"of type {type(answer).__name__}"
 
 
-def _array(answer, shape, meaning):
-    """The answer as a float64 array of that shape; raises a Hint."""
+def _numbers(answer, meaning):
+    """The answer as a float64 array of any shape; raises a Hint."""
     if hasattr(answer, "detach"):
         answer = answer.detach()
     try:
-        found = np.asarray(answer, dtype=float)
+        return np.asarray(answer, dtype=float)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise Hint(f"An array of numbers is expected, {meaning}; the answer is {_kind(answer)}.") from None
+
+
+def _array(answer, shape, meaning):
+    """The answer as a float64 array of that shape; raises a Hint."""
+    found = _numbers(answer, meaning)
     if found.shape != shape:
         wanted = " x ".join(map(str, shape))
         got = " x ".join(map(str, found.shape)) or "a single number"
@@ -350,13 +355,15 @@ def induction_mass(answer, attention, batch):
     n_layers, n, n_heads, seq_len = attention.shape
     each = attention[:, np.arange(n), :, first_a + 1]  # [sequence, layer, head]
     truth = each.mean(axis=0)
-    if np.shape(answer) in (each.shape, (n_layers, n, n_heads)):
+    meaning = "one row a layer and one column a head"
+    shape = _numbers(answer, meaning).shape
+    if shape in (each.shape, (n_layers, n, n_heads)):
         raise Hint("These are the single sequences. Take the mean over them: one number a layer and head remains.")
-    if np.shape(answer) == (n_layers, n, n_heads, n):
+    if shape == (n_layers, n, n_heads, n):
         raise Hint("Each sequence was read at every sequence's position. Pair `np.arange(n)` with the positions.")
-    if n_layers != n_heads and np.shape(answer) == (n_heads, n_layers):
+    if n_layers != n_heads and shape == (n_heads, n_layers):
         raise Hint("Layers and heads are exchanged: one row a layer is expected.")
-    answer = _array(answer, truth.shape, "one row a layer and one column a head")
+    answer = _array(answer, truth.shape, meaning)
     if _close(answer, truth):
         return "This is the column `attention_induction` of the head tables, for these sequences."
     _look_for(

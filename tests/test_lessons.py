@@ -362,7 +362,7 @@ def test_hints_of_breaking_it():
     z[1, 0] += 30  # fooled by its constant part
     z[1, 1] += 0.2
     z[0, 0, 25:] = -z[0, 0, :25]  # no constant part at all
-    z[0, 0] *= [1, 1, 0.5, 0.5, 0.5, 0.5]
+    z[0] *= [1, 1, 0.5, 0.5, 0.5, 0.5]
     right(check.fooled_head((1, 0), z))
     gap = {
         i: metrics.participation_ratio(z[i], centred=True) - metrics.participation_ratio(z[i]) for i in np.ndindex(2, 2)
