@@ -36,10 +36,12 @@ class Checked:
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         colour = "#2e7d32" if self.right else "#b26a00"
+        html = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(str(self)))
+        html = re.sub(r"\*(\w[^*]*)\*", r"<em>\1</em>", html)
         style = f"border-left:.3rem solid {colour};margin:.4rem 0;padding:.2rem .8rem"
         return {
             "text/plain": str(self),
-            "text/html": f'<div class="check" style="{style}">{escape(str(self))}</div>',
+            "text/html": f'<div class="check" style="{style}">{html}</div>',
             CHECK_MIME: {"exercise": self.exercise, "right": self.right},
         }
 

@@ -12,10 +12,12 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+from traitlets.config import Config
 
 from lib import provenance
 from lib.check import CHECK_MIME
@@ -209,9 +211,14 @@ def mark(path):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = []  # what was saved is not what counts
-    NotebookClient(
-        notebook, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(ROOT)}}
-    ).execute()
+    with tempfile.TemporaryDirectory(prefix="mark-") as scratch:
+        NotebookClient(
+            notebook,
+            kernel_name="python3",
+            allow_errors=True,
+            resources={"metadata": {"path": str(ROOT)}},
+            config=Config(KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}),  # as lib.run does
+        ).execute()
     return asked | dict(outcomes(notebook))
 
 
