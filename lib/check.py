@@ -878,12 +878,12 @@ def thin_ratio(answer, table, thresholds):
     layer, head, cls, ratio, mass = thinnest(table, floor)
     answer = _head(answer, int(table["layer"].max()) + 1, int(table["head"].max()) + 1)
     if answer == (layer, head):
-        return f"{name_of(layer, head)}: {times(ratio)} for the class {cls}, with {percent(mass)} of the attention."
+        return f"{name_of(layer, head)}: {times(ratio)} for the class {cls.replace('_', '-')}, with {percent(mass)} of the attention."
     highest = {c: table.loc[table[selectivity_column(c)].idxmax()] for c in CLASSES}
     for c, row in highest.items():
         if answer == (row["layer"], row["head"]) and row[f"attention_{c}"] >= floor:
             raise Hint(
-                f"{name_of(*answer)} has the highest selectivity for the class {c}, but {percent(row[f'attention_{c}'])} of the "
+                f"{name_of(*answer)} has the highest selectivity for the class {c.replace('_', '-')}, but {percent(row[f'attention_{c}'])} of the "
                 f"attention behind it. Leave out whatever has {percent(floor)} or more."
             )
     raise Hint(

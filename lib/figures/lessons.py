@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.colors import LogNorm
+from matplotlib.ticker import MaxNLocator
 
 from lib import metrics
 from lib import words as w
@@ -108,6 +109,7 @@ def spectra(matrices, name="lesson-spectra"):
         ax.bar(np.arange(1, len(p) + 1), p, color=colour, lw=0)
         ax.set(xlabel="direction", title=f"{label}\nPR {pr:.1f} of {len(p)}", ylim=(0, 1))
         ax.title.set_fontsize("medium")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         rows += [{"matrix": label, "direction": i + 1, "p": value} for i, value in enumerate(p)]
         said.append(f"{label}: PR {pr:.2f} of {len(p)}, the first direction holds {w.percent(p[0])}")
     axes[0, 0].set_ylabel("share $p_i$")
@@ -154,30 +156,34 @@ def formation(frames, cls, threshold, name="lesson-formation"):
     for ax, (label, frame) in zip(axes[0], frames.items()):
         tokens = frame.groupby("step")["tokens"].first().to_numpy()
         x = training_axis(ax, tokens)
-        past = 0
+        members = []
         for (layer, head), mine in frame.groupby(["layer", "head"]):
             values = np.maximum(mine.sort_values("step")[column].to_numpy(), 0.05)
             member = values[-1] >= threshold
-            past += member
+            members += [w.name_of(layer, head)] if member else []
             style = {"color": CLASS_COLOURS[cls], "lw": 1.8, "zorder": 3} if member else {"color": "0.7", "lw": 0.8}
             ax.plot(x, values, **style)
             parts.append(mine.assign(model=label)[["model", "layer", "head", "revision", "tokens", column]])
         ax.axhline(threshold, color="0.2", ls=":", lw=1)
-        ax.set(yscale="log", title=label)
+        ax.set(yscale="log", title=f"{label}\n{', '.join(members) or 'no head'}")
+        ax.title.set_fontsize("medium")
         ax.tick_params(axis="x", labelsize="small")
         n_heads = len(frame.groupby(["layer", "head"]))
-        said.append(f"{label}: {past} of {n_heads} heads end past {w.times(threshold)}")
+        said.append(f"{label}: {len(members)} of {n_heads} heads end past {w.times(threshold)}")
     axes[0, 0].set_ylabel("times the baseline")
     alt = f"Selectivity of every head for the class {cls} over training. {'; '.join(said)}."
     caption = (
-        f"One line a head, {cls.replace('_', '-')} selectivity. Dotted: {w.times(threshold)}; in colour: the heads past it at "
-        "the end. Step 0 is drawn left of the first tokens."
+        f"One line a head, {cls.replace('_', '-')} selectivity. Dotted: {w.times(threshold)}; in colour and "
+        "named: the heads past it at the end. Step 0 is drawn left of the first tokens."
     )
     return drawn(fig, name, alt, caption, pd.concat(parts, ignore_index=True))
 
 
 def ratio_against_mass(table, threshold, floor, name="lesson-mass"):
-    """Every head and class of a head table: how large the ratio, and how much attention is behind it."""
+    """Every head and class of a head table: how large the ratio, and how much attention is behind it.
+
+    Heads are not named: to find one is an exercise.
+    """
     rows = pd.DataFrame(
         [
             {
@@ -202,21 +208,14 @@ def ratio_against_mass(table, threshold, floor, name="lesson-mass"):
     ax.axvline(floor, color="0.2", ls=":", lw=1)
     ax.legend(fontsize="small", loc="lower right", frameon=True)
     thin = rows[(rows["selectivity"] >= threshold) & (rows["attention"] < floor)]
-    for row in thin.itertuples():
-        ax.annotate(
-            f"{row.head}, {w.percent(row.attention)}", (row.attention, row.selectivity), (-6, 4), ha="right",
-            textcoords="offset points", fontsize="small",
-        )  # fmt: skip
     high = rows[rows["selectivity"] >= threshold]
     alt = (
         f"Scatter of {len(rows)} ratios against the attention behind them: {len(high)} are {w.times(threshold)} or more, "
-        f"{len(thin)} of these with under {w.percent(floor)} of the attention"
-        + "".join(f", {r.head} with {w.times(r.selectivity)} and {w.percent(r.attention)}" for r in thin.itertuples())
-        + "."
+        f"{len(thin)} of these with under {w.percent(floor)} of the attention."
     )
     caption = (
         f"One dot a head and class; dotted: {w.times(threshold)} and {w.percent(floor)} of the attention. Upper left: ratios "
-        "with little behind them, named. Values under the axes are drawn at their edge."
+        "with little behind them. Values under the axes are drawn at their edge."
     )
     return drawn(fig, name, alt, caption, rows)
 
