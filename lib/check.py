@@ -361,7 +361,7 @@ def induction_mass(answer, attention, batch):
     shape = _numbers(answer, meaning).shape
     if shape in (each.shape, (n_layers, n, n_heads)):
         raise Hint("These are the single sequences. Take the mean over them: one number a layer and head remains.")
-    if shape == (n_layers, n, n_heads, n):
+    if shape in ((n_layers, n, n_heads, n), (n_layers, n_heads, n)):
         raise Hint("Each sequence was read at every sequence's position. Pair `np.arange(n)` with the positions.")
     if n_layers != n_heads and shape == (n_heads, n_layers):
         raise Hint("Layers and heads are exchanged: one row a layer is expected.")
@@ -469,30 +469,41 @@ def induction_selectivity(answer, attention, batch, head):
 
 @exercise("2.4")
 def moved_question(answer, bridge, moved, head, asked, batch):
-    """moved [1, T] ends in the token at position `asked`: the answer is where the head's last query looks most."""
+    """In which share of sequences does a head's last query look most behind the token that is now asked for?
+
+    moved: [n, T] tokens that end in the token at position asked [n].
+    """
     layer, number = head
     name = f"blocks.{layer}.attn.hook_pattern"
     _, cache = bridge.run_with_cache(moved, names_filter=name)
-    row = cache[name][0, number, -1].numpy(force=True)
-    truth = int(row.argmax())
-    answer = _whole(answer, "a position")
-    if answer == truth:
-        if truth == asked + 1:
-            return f"Another question, another answer: {name_of(*head)} now looks behind position {asked}, with {percent(row[truth])}."
-        return (
-            f"That is where it looks, with {percent(row[truth])}. An induction head would look at {asked + 1}: on this "
-            f"sequence {name_of(*head)} is none."
+    rows = cache[name][:, number, -1].numpy(force=True)  # [sequence, key]
+    n, top = np.arange(len(rows)), rows.argmax(axis=1)
+    truth = (top == asked + 1).mean()
+    answer = _number(answer, "a share between 0 and 1")
+    if _close(answer, truth):
+        said = f"In {percent(truth)} of {len(rows)} sequences {name_of(*head)} looks behind the token asked for."
+        return said + (
+            " Another question, another answer." if truth > 0.5 else " An induction head would in most: this is none."
         )
-    if answer == asked + 1:
-        raise Hint(f"An induction head *should* look at {answer}. Where does this one look? Run the model and see.")
-    if answer == asked:
-        raise Hint("There stands the token that is asked for. Where does the head look?")
-    if answer == int(batch.first_a[0]) + 1:
-        raise Hint("That was the answer to the old question. Run the model again, on `moved`.")
-    if answer == len(row) - 1 or answer == len(row) - 2:
-        raise Hint("Is that the attention of the last query, `[0, head, -1]`?")
+    first_a = batch.first_a.numpy()
+    _look_for(
+        answer,
+        [
+            (0.0, "Never? `attention` holds the old question: run the bridge again, on `moved`."),
+            (truth * len(rows), "That is their number. Divide by the number of sequences."),
+            (100 * truth, "A share is between 0 and 1: do not multiply by 100."),
+            (
+                rows[n, asked + 1].mean(),
+                "That is the mean attention. In how many sequences is it the *largest* of its row?",
+            ),
+            ((top == asked).mean(), "That is at the token asked for. What followed it stands one behind."),
+            ((top == first_a + 1).mean(), "That is how often it still looks behind A. Which position is right now?"),
+            (1 - truth, "That is the share in which it looks elsewhere."),
+        ],
+    )
     raise Hint(
-        "Run the bridge on `moved` with a cache, take this layer's `hook_pattern` at `[0, head, -1]` and its `argmax()`."
+        "Run the bridge on `moved` with a cache, take this layer's `hook_pattern` at `[:, head, -1]`, and compare its "
+        "`argmax(axis=1)` with `asked + 1`."
     )
 
 

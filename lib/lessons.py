@@ -169,7 +169,7 @@ def contents(present):
     rows = []
     for lesson in present:
         title, minutes, about = facts(nbformat.read(lesson.notebook, as_version=4))
-        rows.append((f"[{title}](../notebooks/lessons/{lesson.notebook.name})", f"{minutes} minutes", about))
+        rows.append((f"[{title}](../notebooks/lessons/{lesson.notebook.name})", f"{minutes}&nbsp;min", about))
     return table(rows, ("lesson", "time", "what you do"))
 
 

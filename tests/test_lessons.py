@@ -266,6 +266,7 @@ def test_hints_of_lesson_2(planted, batch):
     hinted(check.induction_mass(planted[:, n, :, first_a].mean(axis=0), *given), "A itself")
     hinted(check.induction_mass(planted[:, n, :, first_a + 2].mean(axis=0), *given), "One too far")
     hinted(check.induction_mass(each, *given), "single sequences")
+    hinted(check.induction_mass(planted[:, :, :, first_a + 1].mean(axis=1), *given), "every sequence's position")
     hinted(check.induction_mass(each.sum(axis=0), *given), "sums")
     hinted(check.induction_mass(each.max(axis=0), *given), "largest")
     hinted(check.induction_mass(grid.T, *given), "exchanged")
@@ -298,18 +299,43 @@ def test_hints_of_lesson_2(planted, batch):
 
 def test_hints_of_the_moved_question(measured):
     batch, bridge = measured["batch"], measured["bridge"]
-    moved = batch.tokens[:1].clone()
-    moved[0, -1] = moved[0, 50]
+    n, asked = np.arange(len(batch.tokens)), np.full(len(batch.tokens), 50)
+    moved = batch.tokens.clone()
+    moved[:, -1] = moved[:, 50]
+    given = (bridge, moved, (2, 0), asked, batch)
     with torch.no_grad():
         _, cache = bridge.run_with_cache(moved, names_filter="blocks.2.attn.hook_pattern")
-    looks = int(cache["blocks.2.attn.hook_pattern"][0, 0, -1].argmax())
-    given = (bridge, moved, (2, 0), 50, batch)
-    assert f"{looks}" not in ("50", "51")  # an untrained head; the sentence says so
-    assert "is none" in right(check.moved_question(looks, *given))
-    hinted(check.moved_question(51, *given), "*should* look at 51")
-    hinted(check.moved_question(50, *given), "asked for")
-    hinted(check.moved_question(int(batch.first_a[0]) + 1, *given), "old question")
-    hinted(check.moved_question(2, *given), "argmax")
+    rows = cache["blocks.2.attn.hook_pattern"][:, 0, -1].numpy()
+    truth = sum(int(row.argmax()) == 51 for row in rows) / len(rows)
+    assert "this is none" in right(check.moved_question(truth, *given))  # untrained
+    if truth:
+        hinted(check.moved_question(0, *given), "run the bridge again")
+    hinted(check.moved_question(rows[n, 51].mean(), *given), "mean attention")
+    hinted(check.moved_question(1 - truth, *given), "elsewhere")
+    hinted(check.moved_question(0.123, *given), "compare its")
+
+
+class Copier:
+    """A bridge whose head 1 of layer 0 does induction, but in the first sequence."""
+
+    def run_with_cache(self, tokens, names_filter):
+        pattern = torch.zeros(len(tokens), 2, tokens.shape[1], tokens.shape[1])
+        for i, row in enumerate(tokens.tolist()):
+            pattern[i, 1, -1, row.index(row[-1]) + 1 if i else 7] = 1
+        return None, {names_filter: pattern}
+
+
+def test_hints_of_the_moved_question_to_a_head_that_does_induction(batch):
+    tokens = batch.tokens.clone()
+    tokens[:, 50] = 999  # once in each sequence
+    moved = tokens.clone()
+    moved[:, -1] = 999
+    given = (Copier(), moved, (0, 1), np.full(40, 50), batch)
+    assert "Another question, another answer" in right(check.moved_question(39 / 40, *given))
+    hinted(check.moved_question(39, *given), "their number")
+    hinted(check.moved_question(97.5, *given), "multiply by 100")
+    hinted(check.moved_question(1 / 40, *given), "elsewhere")
+    hinted(check.moved_question(0, *given), "run the bridge again, on `moved`")
 
 
 def spectrum(m):
@@ -520,14 +546,13 @@ ZOO = [
 def test_no_answer_of_any_type_is_answered_with_a_traceback_or_called_right(batch, planted, measured, frame):
     scores = np.random.default_rng(1).normal(size=(6, 6))
     pattern = np.random.default_rng(0).dirichlet(np.ones(8), size=(1, 3, 8))
-    moved = batch.tokens[:1]
     table = measured["table"]
     capability = {"loss": 2.25, "top1": 0.5}
     calls = {
         check.attention_pattern: (scores,), check.sequence_maker: (), check.other_a: (batch,),
         check.induction_positions: (batch,), check.previous_mass: (pattern, 1), check.induction_mass: (planted, batch),
         check.induction_head: (planted, batch), check.induction_selectivity: (planted, batch, (2, 1)),
-        check.moved_question: (measured["bridge"], moved, (2, 0), 50, batch), check.participation_ratio: (),
+        check.moved_question: (measured["bridge"], batch.tokens, (2, 0), batch.first_a.numpy(), batch), check.participation_ratio: (),
         check.broken_cloud: (np.random.default_rng(1).normal(size=(20, 4)),),
         check.fooled_head: (np.random.default_rng(1).normal(size=(2, 2, 9, 3)),), check.most_directions: (10, 16),
         check.untrained: (table, table), check.crossing: (frame, THRESHOLDS), check.circuit_sizes: (frame, THRESHOLDS),

@@ -80,6 +80,26 @@ def last_query(rows, marks, name="lesson-last-query"):
     return drawn(fig, name, alt, caption, data)
 
 
+def around(rows, name="lesson-around", reach=4):
+    """The mean attention near a position that differs between sequences: {label: ([sequence, key], positions)}."""
+    offsets = np.arange(-reach, reach + 1)
+    fig, axes = plt.subplots(1, len(rows), figsize=(WIDTH, 2.4), sharey=True, squeeze=False, layout="constrained")
+    near = {}
+    for ax, (label, (attention, positions)), colour in zip(axes[0], rows.items(), PALETTE):
+        at = np.asarray(positions)[:, None] + offsets
+        near[label] = np.take_along_axis(np.asarray(attention), at, axis=1).mean(axis=0)
+        ax.bar(offsets, near[label], color=colour, lw=0)
+        ax.set(xlabel="steps from there", xticks=offsets[::2], ylim=(0, 1))
+        ax.set_title(label.replace(": ", ":\n"), fontsize="small")
+    axes[0, 0].set_ylabel("attention")
+    after = "; ".join(f"{label}, {w.percent(values[reach + 1])} one step behind" for label, values in near.items())
+    alt = f"Bars of the mean attention up to {reach} steps before and after a position. {after}."
+    caption = (
+        "Attention of the last query near a position, averaged over the sequences. One step behind is what followed."
+    )
+    return drawn(fig, name, alt, caption, pd.DataFrame({"steps": offsets} | near))
+
+
 def grid(values, name="lesson-grid"):
     """The mean attention that each head gives to one place: values [layer, head]."""
     values = np.asarray(values, dtype=float)
