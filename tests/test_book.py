@@ -38,10 +38,26 @@ def pages(site):
 def test_every_page_is_there(pages):
     there = {str(p) for p in pages}
     narrative = ["index", "methods", "models", "F1", "F2", "F3", "F4", "F5", "status", "reproduce", "references"]
-    narrative += ["ledger", "causal", "crosschecks", "glossary", "run_1b"]
+    narrative += ["ledger", "causal", "crosschecks", "glossary", "run_1b", "lessons", "teachers"]
     assert {f"book/{name}.html" for name in narrative} <= there
     runs = {f"runs/F{i}/{model}/{revision}.html" for i in range(1, 6) for model in TINY for revision in TOKENS}
     assert runs <= there and len(runs) == 30
+
+
+def test_each_lesson_is_a_page_with_its_solutions_folded_and_right(pages):
+    from lib import lessons
+
+    contents = {a["href"] for a in text_of(pages, "lessons").find_all("a", href=True)}
+    for path in lessons.notebooks():
+        name = f"notebooks/lessons/{path.stem}.html"
+        page = pages[next(p for p in pages if str(p) == name)].find("main")
+        assert f"../{name}" in contents
+        exercises, solutions = page.find_all("div", class_="exercise"), page.find_all("div", class_="solution")
+        assert len(exercises) == len(solutions) >= 4
+        for solution in solutions:
+            assert "dropdown" in solution["class"]
+            assert [check.get_text()[0] for check in solution.find_all("div", class_="check")] == ["✓"]
+        assert len(page.find_all("div", class_="check")) == len(solutions), "a placeholder's output is shown"
 
 
 def test_every_link_within_the_report_leads_somewhere(site, pages):
