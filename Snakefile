@@ -43,7 +43,7 @@ rule all:
         expand(STAMPS / "executed" / "{model}" / "{finding}", model=panel.models, finding=run.notebooks()),
 
 
-# A head table and a causal table; the last revision first, since the others need its circuit.
+# A head table, a causal table and attention rows; the last revision first, since the others need its circuit.
 rule measure:
     input:
         lambda w: [] if w.revision == last(w.model) else measured(w.model, last(w.model)),

@@ -19,7 +19,8 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from lib import colophon, lessons
+from lib import colophon, explorer_pages, lessons
+from lib.lean import keep_used_icons
 from lib.pages import FINDING_PAGES, PAGES, Report
 from lib.panel import UserError, load_panel
 from lib.paths import ROOT, atomic
@@ -62,6 +63,10 @@ def assemble(panel_argument, site, with_runs=True):
             put(path.relative_to(ROOT), content)
     for name, page in PAGES.items():
         put(f"book/_generated/{name}.md", page(report) + "\n")
+    for name, page in {"explorer": explorer_pages.page, "heads": explorer_pages.heads_page}.items():
+        put(f"book/_generated/{name}.md", page(report) + "\n")
+    for path, content in explorer_pages.files(report).items():
+        put(path, content)
     for id in notebooks():
         for name, page in FINDING_PAGES.items():
             put(f"book/_generated/{id}_{name}.md", page(report, id) + "\n")
@@ -95,6 +100,8 @@ def neighbours(job, panel, present):
         links.append(f"[{names[at + 1]}]({names[at + 1]}.ipynb) →")
     if (ROOT / "book" / f"{job.finding}.md").is_file():
         links.append(f"[{job.finding} over all models](../../../book/{job.finding}.md)")
+    explorer = f"../../../book/explorer.html#model={job.model}&amp;revision={job.revision}"
+    links.append(f'<a href="{explorer}">the heads of this checkpoint</a>')
     others = [f for f in notebooks() if f != job.finding and (f, job.model, job.revision) in there]
     if others:
         links.append("this checkpoint in " + join(f"[{f}](../../{f}/{job.model}/{job.revision}.ipynb)" for f in others))
@@ -123,7 +130,12 @@ def build(panel_argument, folder):
     """
     site = folder / "_build" / "site"
     assemble(panel_argument, site)
-    return _jupyter_book(site, folder), folder / "_build" / "html" / "index.html"
+    code, html = _jupyter_book(site, folder), folder / "_build" / "html"
+    if code == 0:
+        # Sphinx copies these only if it also has a page to write.
+        shutil.copytree(site / "book" / "_static", html / "_static", dirs_exist_ok=True)
+        keep_used_icons(html)
+    return code, html / "index.html"
 
 
 def _jupyter_book(site, folder, *options):

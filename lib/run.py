@@ -3,7 +3,7 @@
     python -m lib.run --panel mini [--findings F1 F2] [--models olmo-mini] [--revisions step0] [--jobs 2]
     python -m lib.run --panel paper --check        what it would take, before anything is computed
 
-First the head tables and causal tables that are missing or stale are measured, then the
+First the head tables, causal tables and attention rows that are missing or stale are measured, then the
 notebooks are executed, each in a process of its own.  What has not changed is skipped.  Kill it
 anywhere and run it again: finished runs stay, nothing half-written is read.
 """

@@ -19,11 +19,12 @@ from concurrent.futures.process import BrokenProcessPool
 from filelock import Timeout
 from tqdm import tqdm
 
-from lib import causal, heads
+from lib import causal, explorer, heads
 from lib.panel import UserError, load_panel
 from lib.words import bytes_text
 
-MEASUREMENTS = {"head table": heads, "causal table": causal}  # in this order: the second needs the first
+# In this order: the second needs the first.
+MEASUREMENTS = {"head table": heads, "causal table": causal, "attention table": explorer}
 GLANCE = 0.2  # seconds between looks at what the worker processes do
 
 
@@ -312,10 +313,9 @@ class _Sweep:
     def _planned(self, kinds):
         """Sequences that go through the model for these tables."""
         n = self.panel.batch.n_sequences
-        return sum(
-            {"head table": n + heads.n_repeated(self.panel), "causal table": min(causal.N_SEQUENCES, n)}[k]
-            for k in kinds
-        )
+        of = {"head table": n + heads.n_repeated(self.panel), "causal table": min(causal.N_SEQUENCES, n)}
+        of["attention table"] = min(explorer.N_SEQUENCES, n)
+        return sum(of[kind] for kind in kinds)
 
     def _show(self):
         """Sequences, time left and bytes: of what is finished, in hand and on its way."""

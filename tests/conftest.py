@@ -82,6 +82,22 @@ def tiny_panel(tiny_models, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def site(tiny_models, tmp_path_factory):
+    """The tiny panel, run and built once with warnings as errors: folder of the HTML pages."""
+    from lib import book, run
+
+    folder = tmp_path_factory.mktemp("site")
+    panel = folder / "tiny.yml"
+    panel.write_text(yaml.safe_dump(panel_content(tiny_models), sort_keys=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CIRCUITS_RESULTS", str(folder / "results"))
+        assert run.main(["--panel", str(panel), "--jobs", "2"]) == 0
+        code, page = book.build(str(panel), folder)
+    assert code == 0, "Jupyter Book gave warnings"
+    return page.parent
+
+
+@pytest.fixture(scope="session")
 def _stocked():
     """The hub with every revision of the paper's panel under its real name, small and random."""
     panel = hub_server.reduced(yaml.safe_load((ROOT / "panels" / "paper.yml").read_text()))

@@ -6,23 +6,9 @@ from urllib.parse import unquote
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from conftest import ROOT, TINY, TOKENS, panel_content
+from conftest import ROOT, TINY, TOKENS
 
 from lib import book, run
-
-
-@pytest.fixture(scope="module")
-def site(tiny_models, tmp_path_factory):
-    """The tiny panel, run and built with warnings as errors: folder of the HTML pages."""
-    folder = tmp_path_factory.mktemp("site")
-    panel = folder / "tiny.yml"
-    panel.write_text(yaml.safe_dump(panel_content(tiny_models), sort_keys=False))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CIRCUITS_RESULTS", str(folder / "results"))
-        assert run.main(["--panel", str(panel), "--jobs", "2"]) == 0
-        code, page = book.build(str(panel), folder)
-    assert code == 0, "Jupyter Book gave warnings"
-    return page.parent
 
 
 @pytest.fixture(scope="module")

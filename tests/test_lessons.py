@@ -14,6 +14,7 @@ import yaml
 from conftest import ROOT, TINY, panel_content, tiny_model
 
 from lib import ablation, capture, check, lessons, metrics
+from lib.bridge import as_bridge
 from lib.batch import induction_batch
 from lib.panel import Thresholds, UserError
 
@@ -124,7 +125,7 @@ def measured():
     some = induction_batch(40, 64, 4, 64)
     whole = ablation.capability(model, some)
     table = capture.measure_heads(model, some)
-    bridge = capture.as_bridge(model)
+    bridge = as_bridge(model)
     with torch.no_grad():
         _, cache = bridge.run_with_cache(some.tokens, names_filter=lambda name: name.endswith("hook_pattern"))
     attention = np.stack([cache[f"blocks.{layer}.attn.hook_pattern"][:, :, -1].numpy() for layer in range(3)])

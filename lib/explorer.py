@@ -1,0 +1,103 @@
+"""Attention rows for the head explorer: where the last query of every head attends in a few sequences.
+
+results/<panel>/explorer/<model>/<revision>.parquet holds one row a sequence and head, the
+attention as a list over positions.  As with head tables (lib.heads), its metadata says what it
+was made from, and it is measured again only if that has changed.
+"""
+
+import time
+
+import numpy as np
+import pandas as pd
+
+from lib import heads, provenance
+from lib.paths import atomic, results_dir
+
+N_SEQUENCES = 4  # the first of the panel's batch
+CODE = ("batch", "attention", "models", "explorer")
+
+
+def table_path(panel, model, revision):
+    """File of a table of attention rows; all three are given by what lib.panel calls them."""
+    return results_dir(panel.name) / "explorer" / model / f"{revision}.parquet"
+
+
+def batch(panel):
+    """The sequences that are shown: the first of the panel's batch (lib.batch.InductionBatch)."""
+    from lib.batch import induction_batch
+
+    return induction_batch(**panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)})
+
+
+def sources(panel, model, revision):
+    """What a table depends on; equal sources give equal tables.  Weights and versions as in lib.heads."""
+    return heads.sources(panel, model, revision) | {
+        "batch": panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)},
+        "code": provenance.code_digest(*CODE),
+    }
+
+
+def read(panel, model, revision):
+    """The table on disk, or None if there is none, it cannot be read or it is stale.
+
+    A table whose weights are not on this machine is taken as it is: it could not be
+    measured again.
+    """
+    try:
+        table = pd.read_parquet(table_path(panel, model, revision))
+        recorded = table.attrs["provenance"]["sources"]
+    except (OSError, ValueError, KeyError):
+        return None
+    expected = sources(panel, model, revision)
+    if expected["weights"] is None:
+        expected.pop("weights")
+    return table if all(recorded.get(k) == v for k, v in expected.items()) else None
+
+
+def measure(panel, model, revision, loaded=None):
+    """Measure and save the attention rows of one checkpoint; returns the table.
+
+    Columns: sequence, layer, head, attention (list over positions, float32, sums to 1).
+    loaded: the checkpoint if it is in memory already.  Raises CheckpointError (lib.models)
+    if the checkpoint is not there, ValueError naming layer and head if a row is not finite.
+    """
+    # Reading tables is by far the common case and must not pay for torch.
+    from lib.attention import watch
+    from lib.models import device, load
+
+    spec = panel.model(model)
+    spec.revision(revision)
+    started = time.perf_counter()
+    loaded = load(spec, revision, device(panel.device)) if loaded is None else loaded
+    parts = [
+        np.stack(layers, axis=1)
+        for _, layers in watch(loaded, batch(panel).tokens, lambda attention: attention.last_row().numpy(force=True))
+    ]
+    rows = np.concatenate(parts).astype(np.float32)  # [sequence, layer, head, position]
+    if not np.isfinite(rows).all():
+        _, layer, head, _ = np.argwhere(~np.isfinite(rows))[0]
+        raise ValueError(f"attention of layer {layer} head {head} holds NaN or infinity: the weights are at fault")
+    sequence, layer, head = np.indices(rows.shape[:3]).reshape(3, -1)
+    table = pd.DataFrame(
+        {"sequence": sequence, "layer": layer, "head": head, "attention": list(rows.reshape(-1, rows.shape[-1]))}
+    )
+    table.attrs["provenance"] = {
+        "panel": panel.name,
+        "model": model,
+        "revision": revision,
+        "sources": sources(panel, model, revision),
+        "content": provenance.digest(rows.astype("<f4").tobytes()),
+        "device": str(loaded.device),
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "commit": provenance.commit(),
+        "seconds": round(time.perf_counter() - started, 2),
+    }
+    with atomic(table_path(panel, model, revision)) as path:
+        table.to_parquet(path, index=False)
+    return table
+
+
+def rows(table):
+    """The attention of a table as an array, [sequence, layer * head, position] float32."""
+    n = table["sequence"].max() + 1
+    return np.stack(table.sort_values(["sequence", "layer", "head"])["attention"]).reshape(n, len(table) // n, -1)
