@@ -53,6 +53,9 @@ def training_axis(ax, tokens, label="training tokens"):
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlim(positions.min() / 1.5, max(positions.max(), first) * 1.6)
     ax.set_xlabel(label)
+    at = ax.__dict__.setdefault("_tokens_at", {})  # models that share the axes may have other first checkpoints
+    at.update(zip(positions, tokens))
+    ax.fmt_xdata = lambda x: w.tokens_text(at.get(x, x))
     return positions
 
 
@@ -74,6 +77,10 @@ def label_ends(ax, ends, gap=10, fontsize="small", side=1):
     Labels keep gap points from one another; those that would overlap move apart around their middle.
     side: 1 for labels to the right of their points, -1 to the left.
     """
+    for x, y, text, _ in ends:
+        for line in ax.lines:  # a line that is labelled directly has that name for lib.display.points_of, too
+            if line.get_label().startswith("_") and (np.asarray(line.get_xydata()) == (x, y)).all(axis=-1).any():
+                line.set_label(text)
     points = 72 / ax.figure.dpi
     ends = sorted((ax.transData.transform((x, y))[1] * points, x, y, text, colour) for x, y, text, colour in ends)
     stacks = []  # [bottom, labels]: labels that touch form a stack, centred on the mean of their ends
