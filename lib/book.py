@@ -156,6 +156,11 @@ def build_pdf(panel_argument, folder):
     printed = folder / "_build" / "print"
     site = printed / "site"
     assemble(panel_argument, site, with_runs=False)
+    config = yaml.safe_load((site / "_config.yml").read_text(encoding="utf-8"))
+    # What it registers for this builder makes Sphinx forget how other extensions write theirs; there are no lessons here.
+    config["sphinx"]["extra_extensions"].remove("sphinx_exercise")
+    del config["sphinx"]["config"]["exercise_style"]
+    (site / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
     code = _jupyter_book(site, printed, "--builder", "singlehtml")
     built, pdf = printed / "_build" / "singlehtml", folder / "_build" / "report.pdf"
     if code:

@@ -63,7 +63,7 @@ def test_every_link_within_the_report_leads_somewhere(site, pages):
                 file = (site / path).parent / file.split("?")[0]
                 if not file.exists():
                     broken.append((str(path), target))
-                elif anchor and file.suffix == ".html":
+                elif anchor and "=" not in anchor and file.suffix == ".html":  # the explorer keeps its state there
                     other = pages[file.resolve().relative_to(site.resolve())]
                     if not other.find(id=anchor):
                         broken.append((str(path), target))
@@ -168,7 +168,7 @@ def test_the_status_map_has_a_mark_a_run(pages):
     for table in text_of(pages, "status").select(".map table"):
         marks = table.select("td a")
         assert len(marks) == 5 * len(TOKENS)
-        assert all(mark.find("span").get_text() in "✓✗?" for mark in marks)
+        assert all(mark.select_one("[aria-hidden]").get_text() in "✓✗?" for mark in marks)
 
 
 def text_of(pages, name):

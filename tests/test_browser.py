@@ -50,7 +50,7 @@ KINDS = {
     "references": "book/references.html",
     "search": "search.html?q=induction",
 }
-WITH_MATHEMATICS = ("methods", "causal")
+WITH_MATHEMATICS = ("methods", "causal", "lesson")
 DRAWN = {"search": "#search-results li", "explorer": "#explorer svg"}  # by scripts, after loading
 WIDTHS = {"desktop": 1280, "phone": 390}
 
