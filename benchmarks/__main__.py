@@ -1,6 +1,6 @@
 """Time the measurements and print a table for each benchmark.
 
-    python -m benchmarks [capture statistics ablation growth report training] [--repeats 3] [--save]
+    python -m benchmarks [capture statistics ablation growth report training fullsize] [--repeats 3] [--save]
 
 All contestants of a table run in one process, interleaved, on all cores; peak memory is taken
 in a process each.  --save keeps the tables in book/data/benchmarks, from where the page "What it costs" reads them.
@@ -18,6 +18,7 @@ TABLES = {
     "growth": tables.growth,
     "report": tables.report,
     "training": tables.training,
+    "fullsize": tables.fullsize,
 }
 
 

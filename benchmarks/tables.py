@@ -28,7 +28,7 @@ from lib.costs import FOLDER
 from lib.batch import InductionBatch, induction_batch
 from lib.panel import Revision, load_panel
 from lib.paths import ROOT, atomic, results_dir
-from lib.run import plan
+from lib.run import plan, status_of
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "papermill", "jupyter-book")
 MIB = 2**20
@@ -360,3 +360,47 @@ class Stopwatch:
         drawn = self.corpus.sample(*arguments)
         self.seconds += time.perf_counter() - started
         return drawn
+
+
+# Full size --------------------------------------------------------------------------
+
+FULL_SIZE = {"Pythia 1B": "pythia-1b", "OLMo 1B": "olmo-1b-0724"}  # shape: its counterpart in the paper
+
+
+def fullsize(repeats):
+    """Two checkpoints with random weights of each 1B shape, on disk, through a panel of 16 sequences: time, memory, F1."""
+    rows = []
+    for name, counterpart in tqdm(FULL_SIZE.items(), desc="full size", unit="model"):
+        with tempfile.TemporaryDirectory() as folder:
+            for seed, revision in enumerate(("step0", "step1")):  # a panel needs two; the second has weights of its own
+                shapes.random_model(*shapes.SHAPES[name], seed=seed).save_pretrained(Path(folder, "model", revision))
+            path = Path(folder, "fullsize.yml")
+            path.write_text(yaml.safe_dump(_full_size_panel(name, counterpart, str(Path(folder, "model")))))
+            environment = os.environ | {"CIRCUITS_RESULTS": str(Path(folder, "results"))}
+            command = [sys.executable, "-m", "lib.run", "--panel", str(path), "--findings", "F1", "--jobs", "1"]
+            subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+            of = Path(folder, "results", "fullsize")
+            measured = [
+                pd.read_parquet(of / kind / "model" / f"{revision}.parquet").attrs["provenance"]
+                for kind in MEASURED
+                for revision in ("step0", "step1")
+            ]
+            record = status_of(of / "runs" / "F1" / "model" / "step0.ipynb")["record"]
+        memory = timing.peak_memory(partial(shapes.subject, name), contestants.ours)
+        rows.append(
+            {
+                "model": name,
+                "sequences": shapes.N_SEQUENCES,
+                "seconds": sum(m["seconds"] for m in measured) / 2,
+                "peak_mib": memory / MIB if memory is not None else np.nan,
+                "f1": f"{record['verdict']}: {record['gist']}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _full_size_panel(label, counterpart, folder):
+    batch = {"n_sequences": shapes.N_SEQUENCES, "seq_len": 256, "vocab_low": 100, "vocab_high": 10000, "seed": 42}
+    revisions = [{"name": "step0", "tokens": 0}, {"name": "step1", "tokens": 2_097_152}]
+    model = {"label": f"{label}, random", "path": folder, "counterpart": counterpart, "revisions": revisions}
+    return {"name": "fullsize", "title": "Full size, random weights", "batch": batch, "models": {"model": model}}

@@ -19,12 +19,12 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from lib import colophon, explorer_pages
+from lib import colophon, explorer_pages, lessons
 from lib.lean import keep_used_icons
 from lib.pages import FINDING_PAGES, PAGES, Report
 from lib.panel import UserError, load_panel
 from lib.paths import ROOT, atomic
-from lib.run import notebooks
+from lib.run import notebooks, status_of
 from lib.words import join
 
 
@@ -77,7 +77,11 @@ def assemble(panel_argument, site, with_runs=True):
         page.cells.insert(1, nbformat.v4.new_markdown_cell(neighbours(job, report.panel, present), id="neighbours"))
         page.cells.append(nbformat.v4.new_markdown_cell(colophon.of_run(job, report.panel, title), id="colophon"))
         put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", nbformat.writes(page))
-    put("_toc.yml", yaml.safe_dump(toc(present), sort_keys=False, allow_unicode=True))
+    taught = [lesson for lesson in lessons.plan(panel_argument) if with_runs and status_of(lesson.output)]
+    put("book/_generated/lessons.md", lessons.contents(taught) + "\n")
+    for lesson in taught:
+        put(f"notebooks/lessons/{lesson.notebook.name}", nbformat.writes(lessons.page(nbformat.read(lesson.output, 4))))
+    put("_toc.yml", yaml.safe_dump(toc(present, taught), sort_keys=False, allow_unicode=True))
     for path in [p for p in site.rglob("*") if p.is_file() and p not in keep and "_build" not in p.parts]:
         path.unlink()
     return report
@@ -104,13 +108,18 @@ def neighbours(job, panel, present):
     return " · ".join(links)
 
 
-def toc(jobs):
-    """The narrative's table of contents with every run under its finding's page."""
+def toc(jobs, taught=()):
+    """The narrative's table of contents with every run under its finding's page, and the lessons after their first page."""
     content = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     chapters = {c["file"]: c for part in content["parts"] for c in part["chapters"]}
     for job in jobs:
         chapter = chapters.get(f"book/{job.finding}", chapters["book/status"])
         chapter.setdefault("sections", []).append({"file": f"runs/{job.finding}/{job.model}/{job.revision}"})
+    for part in content["parts"]:
+        files = [c["file"] for c in part["chapters"]]
+        if "book/lessons" in files:
+            at = files.index("book/lessons") + 1
+            part["chapters"][at:at] = [{"file": f"notebooks/lessons/{lesson.notebook.stem}"} for lesson in taught]
     return content
 
 
@@ -147,6 +156,11 @@ def build_pdf(panel_argument, folder):
     printed = folder / "_build" / "print"
     site = printed / "site"
     assemble(panel_argument, site, with_runs=False)
+    config = yaml.safe_load((site / "_config.yml").read_text(encoding="utf-8"))
+    # What it registers for this builder makes Sphinx forget how other extensions write theirs; there are no lessons here.
+    config["sphinx"]["extra_extensions"].remove("sphinx_exercise")
+    del config["sphinx"]["config"]["exercise_style"]
+    (site / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
     code = _jupyter_book(site, printed, "--builder", "singlehtml")
     built, pdf = printed / "_build" / "singlehtml", folder / "_build" / "report.pdf"
     if code:

@@ -3,7 +3,9 @@
 import pandas as pd
 import yaml
 
+from lib.markdown import scrolling, table
 from lib.paths import ROOT
+from lib.words import percent
 
 FOLDER = ROOT / "book" / "data" / "benchmarks"
 
@@ -14,3 +16,73 @@ def read(name):
     if not path.is_file():
         return None
     return pd.read_csv(path), yaml.safe_load(path.with_suffix(".yml").read_text(encoding="utf-8"))
+
+
+def machine_text(machine):
+    """Where a table was measured, in a sentence."""
+    packages = ", ".join(
+        f"{k} {v}" for k, v in machine.items() if k not in ("processor", "threads", "python", "commit")
+    )
+    commit = f", commit `{machine['commit'][:12]}`" if machine.get("commit") else ""
+    return f"Measured on {machine['processor'] or 'an unnamed processor'}, {machine['threads']} threads, Python {machine['python']}, {packages}{commit}."
+
+
+def page(name, header, row):
+    """A saved table as Markdown, with the machine; a sentence if there is none.
+
+    header: names of columns.  row: a function of a row (a namedtuple) that gives the cells.
+    """
+    found = read(name)
+    if found is None:
+        return f"Not measured yet: `python -m benchmarks {name} --save` measures it."
+    frame, machine = found
+    rows = [row(r) for r in frame.itertuples()]
+    return scrolling(table(rows, header), f"Benchmark: {name}") + f"\n\n{machine_text(machine)}"
+
+
+def _mib(value):
+    return "–" if pd.isna(value) else f"{value:,.0f}"
+
+
+PAGES = {
+    "capture": lambda: page(
+        "capture",
+        ["model", "contestant", "sequences", "seconds", "times (d)", "peak memory over the weights (MiB)"],
+        lambda r: [r.model, r.contestant, r.sequences, f"{r.seconds:.3g}", f"{r.times_d:.2f}", _mib(r.peak_mib)],
+    ),
+    "statistics": lambda: page(
+        "statistics",
+        ["model", "forward passes of 2,000 sequences (s)", "statistics (s)", "share"],
+        lambda r: [r.model, f"{r.passes_s:,.0f}", f"{r.statistics_s:.3g}", percent(r.share)],
+    ),
+    "ablation": lambda: page(
+        "ablation",
+        ["model", "conditions", "distinct", "one forward pass (s)", "the whole table (s)", "in forward passes"],
+        lambda r: [
+            r.model, r.conditions, r.distinct, f"{r.forward_s:.3g}", f"{r.table_s:.3g}", f"{r.passes:.1f}",
+        ],
+    ),
+    "growth": lambda: page(
+        "growth",
+        ["what grows", "to", "seconds", "peak memory (MiB)", "exponent of the time", "exponent of the memory"],
+        lambda r: [
+            r.grows, f"{r.value:,}", f"{r.seconds:.3g}", _mib(r.peak_mib), f"{r.exponent_seconds:.2f}",
+            f"{r.exponent_memory:.2f}",
+        ],
+    ),
+    "report": lambda: page(
+        "report",
+        ["what", "seconds", "peak memory (MiB)"],
+        lambda r: [r.what, f"{r.seconds:.3g}", _mib(r.peak_mib)],
+    ),
+    "training": lambda: page(
+        "training",
+        ["model", "tokens a second, one core", "of which drawing text"],
+        lambda r: [r.model, f"{r.tokens_a_second_a_core:,.0f}", percent(r.share_drawing_text)],
+    ),
+    "fullsize": lambda: page(
+        "fullsize",
+        ["model", "sequences", "seconds a checkpoint", "peak memory over the weights (MiB)", "F1 at initialisation"],
+        lambda r: [r.model, r.sequences, f"{r.seconds:.0f}", _mib(r.peak_mib), r.f1],
+    ),
+}  # fmt: skip

@@ -20,7 +20,11 @@ from lib.paths import atomic, results_dir
 MEASURING_CODE = ("batch", "metrics", "bootstrap", "attention", "capture", "models")
 MEASURING_PACKAGES = ("numpy", "torch", "transformers")
 REPLICATES = "replicates_"
-REPEATED = 200  # sequences of the prefix-matching score, fewer if the batch has fewer
+
+
+def n_repeated(panel):
+    """Sequences of the prefix-matching score: 200, fewer if the batch has fewer."""
+    return min(200, panel.batch.n_sequences)
 
 
 def table_path(panel, model, revision):
@@ -110,7 +114,7 @@ def measure(panel, model, revision, loaded=None):
     batch = induction_batch(**panel.batch.model_dump())
     table, replicates = screen(loaded, batch)
     b = panel.batch
-    repeated = repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed, min(REPEATED, b.n_sequences))
+    repeated = repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed, n_repeated(panel))
     prefix, replicates_of_prefix = prefix_matching(loaded, repeated)
     table = table.merge(prefix, on=["layer", "head"])
     replicates |= replicates_of_prefix

@@ -14,6 +14,7 @@ from lib import (
     bootstrap,
     causal,
     colophon,
+    costs,
     crosschecks,
     display,
     effects,
@@ -776,6 +777,7 @@ PAGES = {
     "overview": overview, "cards": cards, "panel": panel, "glance": glance, "batch": batch, "ceiling": ceiling, "traits": traits,
     "corpora": corpora,
     "training": training, "formed": formed, "matters": matters, "checks": checks, "status": status, "lines": lines,
+    **{f"costs_{name}": lambda report, page=page: page() for name, page in costs.PAGES.items()},
     "made": made, "controls": null, "ledger": lambda report: ledger.page(report.ledger),
 }  # fmt: skip
 FINDING_PAGES = {

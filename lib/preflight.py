@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from lib import heads, hub, sweep
+from lib import heads, hub
 from lib.words import bytes_text, duration_text
 
 DOWNLOAD_RATE = 25e6  # bytes a second: a line of 200 Mbit/s
@@ -214,7 +214,7 @@ def work(panel, config):
     attention = 4 * config.num_hidden_layers * seq_len * config.hidden_size
     sequence = seq_len * (2 * parameters(config)[1] + attention)
     ways = 2 + 2 * (2 + causal.DRAWS)
-    return (n + sweep.REPEATED) * sequence, min(n, causal.N_SEQUENCES) * ways * sequence
+    return (n + heads.n_repeated(panel)) * sequence, min(n, causal.N_SEQUENCES) * ways * sequence
 
 
 def flops(on, dtype):

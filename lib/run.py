@@ -24,7 +24,7 @@ import nbformat
 from tqdm import tqdm
 from traitlets.config import Config
 
-from lib import heads, provenance
+from lib import heads, lessons, provenance
 from lib.display import RECORD_MIME
 from lib.words import tokens_text
 from lib.panel import PanelError, UserError, load_panel, nearest
@@ -57,6 +57,18 @@ class Job:
     def output(self):
         """Where the executed notebook goes, whether it failed or not."""
         return results_dir(self.panel_name) / "runs" / self.finding / self.model / f"{self.revision}.ipynb"
+
+    @property
+    def parameters(self):
+        """What papermill sets in the notebook."""
+        return {"panel": self.panel, "model": self.model, "revision": self.revision}
+
+    @property
+    def title(self):
+        """The page's title: copies of one template would share theirs."""
+        spec = load_panel(self.panel).model(self.model)
+        tokens = tokens_text(spec.revision(self.revision).tokens)
+        return f"{self.finding} · {spec.label} · {self.revision} ({tokens})"
 
     def __str__(self):
         return f"{self.finding} {self.model} {self.revision}"
@@ -155,7 +167,7 @@ def execute(job, key):
             papermill.execute_notebook(
                 job.notebook,
                 executed,
-                parameters={"panel": job.panel, "model": job.model, "revision": job.revision},
+                parameters=job.parameters,
                 kernel_name="python3",
                 progress_bar=False,
                 log_output=False,
@@ -182,12 +194,9 @@ def put_in_place(source, job, key, error):
 
 def finish(notebook, job, key, error):
     """Make an executed notebook a page: its own title, no times or paths, and status_of in its metadata."""
-    panel = load_panel(job.panel)
-    spec = panel.model(job.model)
-    tokens = tokens_text(spec.revision(job.revision).tokens)
     cells = [c for c in notebook.cells if "papermill-error-cell-tag" not in c.metadata.get("tags", [])]
-    title = f"# {job.finding} · {spec.label} · {job.revision} ({tokens})"
-    cells[0].source = re.sub(r"\A# .*", title, cells[0].source)
+    if job.title:
+        cells[0].source = re.sub(r"\A# .*", f"# {job.title}", cells[0].source)
     record = None
     if error:
         cells.insert(1, nbformat.v4.new_markdown_cell(f"**This run failed.** `{error}`\n\nThe traceback stands below."))
@@ -244,7 +253,9 @@ def _send_result(pipe, job, key, environment):
 
 
 def run(panel_argument, findings=None, models=None, revisions=None, workers=2, skip=(), evict=False):
-    """Run a panel; raises PanelError for wrong names, lib.sweep.Refused if a checkpoint cannot be had.
+    """Run a panel, with the lessons unless it is narrowed.
+
+    Raises PanelError for wrong names, lib.sweep.Refused if a checkpoint cannot be had.
 
     skip: "causal" tables, "notebooks" or both.  A notebook looks at a model's whole
     training, so that only without notebooks `revisions` alone are measured.
@@ -253,6 +264,7 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
     Returns ({job: error} of the runs that failed, lib.sweep.measure_missing's errors).
     """
     jobs = plan(panel_argument, findings, models, revisions)
+    whole = not (findings or models or revisions)
     models = list(dict.fromkeys(job.model for job in jobs))
     kinds = [kind for kind in MEASUREMENTS if not ("causal" in skip and kind == "causal table")]
     only = revisions if "notebooks" in skip else None
@@ -267,8 +279,10 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
         return {}, unmeasured
     digests = head_digests(panel, models)
     keys = {job: key_of(job, panel, digests) for job in jobs}
-    todo = [job for job in jobs if not is_done(job, keys[job])]
-    print(f"{len(jobs)} runs, {len(jobs) - len(todo)} unchanged", file=sys.stderr)
+    if whole:
+        keys |= {lesson: lessons.key_of(lesson, panel, digests) for lesson in lessons.plan(panel_argument)}
+    todo = [job for job in keys if not is_done(job, keys[job])]
+    print(f"{len(keys)} runs, {len(keys) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["papermill", "lib.heads", "lib.findings"])

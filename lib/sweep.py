@@ -26,7 +26,6 @@ from lib.words import bytes_text
 # In this order: the second needs the first.
 MEASUREMENTS = {"head table": heads, "causal table": causal, "attention table": explorer}
 GLANCE = 0.2  # seconds between looks at what the worker processes do
-REPEATED = 200  # sequences of the prefix-matching score, as lib.batch.repeated_sequences makes them
 
 
 class Refused(UserError):
@@ -314,7 +313,7 @@ class _Sweep:
     def _planned(self, kinds):
         """Sequences that go through the model for these tables."""
         n = self.panel.batch.n_sequences
-        of = {"head table": n + REPEATED, "causal table": min(causal.N_SEQUENCES, n)}
+        of = {"head table": n + heads.n_repeated(self.panel), "causal table": min(causal.N_SEQUENCES, n)}
         of["attention table"] = min(explorer.N_SEQUENCES, n)
         return sum(of[kind] for kind in kinds)
 

@@ -49,6 +49,7 @@ class Hub:
         self.repos, self.faults, self.requests = {}, [], []
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # clients are killed here, and that is all it would tell
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 

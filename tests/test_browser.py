@@ -41,11 +41,16 @@ KINDS = {
     "crosschecks": "book/crosschecks.html",
     "status": "book/status.html",
     "reproduce": "book/reproduce.html",
+    "costs": "book/costs.html",
+    "run the 1B panel": "book/run_1b.html",
+    "lessons": "book/lessons.html",
+    "lesson": "notebooks/lessons/2_find_an_induction_head.html",
+    "teachers": "book/teachers.html",
     "glossary": "book/glossary.html",
     "references": "book/references.html",
     "search": "search.html?q=induction",
 }
-WITH_MATHEMATICS = ("methods", "causal")
+WITH_MATHEMATICS = ("methods", "causal", "lesson")
 DRAWN = {"search": "#search-results li", "explorer": "#explorer svg"}  # by scripts, after loading
 WIDTHS = {"desktop": 1280, "phone": 390}
 
@@ -262,3 +267,30 @@ def test_without_scripts_a_figure_stands_in_for_the_explorer(chromium, address):
         page = session.new_page()
         page.goto(address + "book/explorer.html")
         assert page.locator("#explorer figure img").is_visible() and page.locator("#explorer select").count() == 0
+
+
+def test_the_narrative_becomes_one_pdf(site, tmp_path, monkeypatch):
+    from lib import book
+
+    monkeypatch.setenv("CIRCUITS_RESULTS", str(site.parents[1] / "results"))
+    code, pdf = book.build_pdf(str(site.parents[1] / "tiny.yml"), tmp_path)
+    assert code == 0 and pdf.read_bytes().startswith(b"%PDF") and pdf.stat().st_size > 300_000
+    page = (tmp_path / "_build" / "print" / "_build" / "singlehtml" / "print.html").read_text(encoding="utf-8")
+    assert "F5 · The spectral lead" in page and "/runs/" not in page and "{.verdict" not in page
+
+
+def test_pointing_at_a_figure_says_the_value(chromium, address):
+    page = chromium.new_page()
+    page.goto(f"{address}/book/F2.html")
+    figure = page.locator("figure.drawn[data-points]").first
+    points = json.loads(figure.get_attribute("data-points"))
+    line, [(x, y, words), *_] = points[0]
+    image = figure.locator("img")
+    image.scroll_into_view_if_needed()
+    box = image.bounding_box()
+    edge = 9  # padding and border of the picture
+    image.hover(
+        position={"x": edge + x / 100 * (box["width"] - 2 * edge), "y": edge + y / 100 * (box["height"] - 2 * edge)}
+    )
+    assert figure.locator(".value").inner_text() == f"{line}: {words}"
+    page.close()

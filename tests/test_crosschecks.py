@@ -25,7 +25,7 @@ def test_repeated_sequences_hold_every_token_twice():
     assert (tokens[:, :32] == tokens[:, 32:]).all()
     assert all(len(set(row)) == 32 for row in tokens)
     with pytest.raises(ValueError, match="at least 32 tokens"):
-        repeated_sequences(64, 0, 31, seed=1)
+        repeated_sequences(64, 0, 31, seed=1, n_sequences=1)
 
 
 @pytest.mark.parametrize("architecture", ["gpt_neox", "olmo"])

@@ -89,7 +89,7 @@ def bos_curves(runs):
         curve = f.bos_curves(trajectory, run.counting)
         x = training_axis(ax, trajectory.tokens)
         limits.append(ax.get_xlim())
-        ax.plot(x, curve["paper"], "-o", color=colour)
+        ax.plot(x, curve["paper"], "-o", color=colour, label=run.spec.label)
         ends.append((x[-1], curve["paper"].iloc[-1], f"{run.spec.label} {w.percent(curve['paper'].iloc[-1])}", colour))
         ax.plot(x, curve["clean"], "--", color=colour, lw=1)
         ax.plot(x, curve["mass"], ":", color=colour, lw=1.2)

@@ -87,7 +87,7 @@ def bos_curves(published):
     words, ends = [], {False: [], True: []}
     training_axis(ax, data["tokens"])
     for model, curve in data.groupby("model", sort=False):
-        ax.plot(curve["tokens"], curve["bos_fraction"], "-o", ms=4, color=COLOURS[model])
+        ax.plot(curve["tokens"], curve["bos_fraction"], "-o", ms=4, color=COLOURS[model], label=p.MODELS[model])
         end = curve.iloc[-1]
         # Pythia ends amid the other lines: its label goes to the left.
         ends[end["tokens"] < data["tokens"].max() / 10].append(
@@ -277,7 +277,7 @@ def overview(published, runs):
         for cls, name, counts in (("induction", "induction", induction), ("first_token", "BOS", bos)):
             counts = np.asarray(counts)
             most = max(counts.max(), 1)
-            ax.plot(x, counts / most, "-o", ms=3.5, color=CLASS_COLOURS[cls])
+            ax.plot(x, counts / most, "-o", ms=3.5, color=CLASS_COLOURS[cls], label=f"{name} heads")
             ends.append((ax, x[-1], counts[-1] / most, f"{counts[-1]} {name}", CLASS_COLOURS[cls]))
             frames.append(pd.DataFrame({"model": label, "tokens": tokens, "class": cls, "heads": counts, "of": heads}))
         half = lambda counts, x=tokens: w.tokens_text(x[np.argmax(np.asarray(counts) >= max(np.max(counts), 1) / 2)])  # noqa: E731
