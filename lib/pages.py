@@ -209,11 +209,21 @@ def _published_cell(report, id):
 
 def batch(report):
     """The panel's batch in a sentence."""
+    from lib.batch import induction_batch  # imports torch, which most pages do not need
+
     b = report.panel.batch
+    drawn = induction_batch(**b.model_dump())
+    more = int(((drawn.tokens == drawn.tokens[:, -1:]).sum(dim=1) > 2).sum())
+    again = (
+        "Since other occurrences are redrawn only once, as in the paper, and the vocabulary is small, "
+        f"{more} of these sequences hold {{math}}`A` a third time."
+        if more
+        else "No sequence holds {math}`A` a third time."
+    )
     return (
         f"The panel *{report.panel.title}* uses {{math}}`N` = {b.n_sequences:,} sequences of {{math}}`T` = {b.seq_len} "
         f"tokens with ids from {b.vocab_low} up to {b.vocab_high - 1}, drawn with seed {b.seed}. (The paper: 2,000 "
-        "sequences of 256 tokens, ids 100 to 9,999, seed 42.)"
+        f"sequences of 256 tokens, ids 100 to 9,999, seed 42.) {again}"
     )
 
 
