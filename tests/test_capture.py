@@ -135,3 +135,40 @@ def test_other_devices_compute_the_denominator_that_the_fused_kernel_gives():
     fused = attention._attend_on_cpu(query, key, value, 0.5)
     for here, there in zip(fused, attention._attend_elsewhere(query, key, value, 0.5)):
         torch.testing.assert_close(here, there)
+
+
+@pytest.mark.parametrize("architecture", ["gpt_neox", "olmo", "olmoe"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_measured_close_to_full(architecture, dtype):
+    batch = induction_batch(8, 64, 0, 64)
+    full, half = (measure_heads(a_model(architecture).to(d), batch) for d in (torch.float32, dtype))
+    assert np.abs(half["attention_first_token"] - full["attention_first_token"]).max() < 0.1
+    assert half["pr"].to_numpy() == pytest.approx(full["pr"].to_numpy(), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("MPS backend out of memory")]
+)
+def test_a_micro_batch_that_does_not_fit_is_halved_and_nothing_is_lost(monkeypatch, error):
+    batch, sizes = induction_batch(10, 64, 0, 64), []
+    expected = measure_heads(tiny_model("olmo", 1), batch)
+    forward = attention._forward
+
+    def small_device(model, tokens, see):
+        sizes.append(len(tokens))
+        if len(tokens) > 3:
+            raise error
+        return forward(model, tokens, see)
+
+    monkeypatch.setattr(attention, "_forward", small_device)
+    with pytest.warns(UserWarning, match="out of memory on cpu: going on with 2 sequences at a time"):
+        table = measure_heads(tiny_model("olmo", 1), batch)
+    np.testing.assert_allclose(table, expected, rtol=1e-4)
+    assert sizes[-5:] == [2] * 5
+
+    def no_device(model, tokens, see):
+        raise error
+
+    monkeypatch.setattr(attention, "_forward", no_device)
+    with pytest.warns(UserWarning), pytest.raises(RuntimeError, match="out of memory"):
+        measure_heads(tiny_model("olmo", 1), batch)
