@@ -120,7 +120,8 @@ def prefix_matching(model, tokens):
 
 def _last_query(attention):
     """What the screen needs of a layer: the last row, sink mass and z at the last position, as arrays."""
-    parts = attention.last_row(), attention.to_first().mean(dim=-1), attention.z[:, :, -1].float()
+    z = attention.z[:, :, -1].float().clone()  # a view would keep the z of all positions until the last layer
+    parts = attention.last_row(), attention.to_first().mean(dim=-1), z
     return [part.numpy(force=True) for part in parts]
 
 
