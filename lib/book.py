@@ -39,7 +39,7 @@ def assemble(panel_argument, site, with_runs=True):
     Without runs it holds the narrative only, in which links to them are plain words.
     """
     report = Report(load_panel(panel_argument), panel_argument)
-    keep = set()
+    facts, keep = colophon.facts_of(report.panel), set()
 
     def put(relative, content):
         path = site / relative
@@ -59,7 +59,7 @@ def assemble(panel_argument, site, with_runs=True):
             content = path.read_bytes()
             if path.suffix == ".md":
                 title = content.decode().partition("\n")[0].removeprefix("# ")
-                content += f"\n{colophon.of_page(title, report.panel, panel_argument)}\n".encode()
+                content += f"\n{colophon.of_page(title, facts, panel_argument)}\n".encode()
             put(path.relative_to(ROOT), content)
     for name, page in PAGES.items():
         put(f"book/_generated/{name}.md", page(report) + "\n")

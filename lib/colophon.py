@@ -12,8 +12,8 @@ PACKAGES = (*story.PACKAGES, "seaborn", "jupyter-book")
 BOOK = "When do attention circuits form? An executable reproduction"
 
 
-def of_page(title, panel, panel_argument):
-    """For a page of the narrative, whose numbers come from all checkpoints of a panel."""
+def facts_of(panel):
+    """What all pages of the narrative were made from: sentences about every checkpoint of a panel."""
     weights, seconds = [], 0.0
     for name, spec in panel.models.items():
         tables = [heads.read(panel, name, r.name) for r in spec.revisions]
@@ -22,12 +22,16 @@ def of_page(title, panel, panel_argument):
         if measured:
             digest = provenance.digest([m["sources"]["weights"] for m in measured])
             weights.append(f"{spec.label} `{digest[:12]}`")
-    facts = [
+    return [
         f"Panel: {panel.title}, {sum(len(m.revisions) for m in panel.models.values())} checkpoints, batch seed {panel.batch.seed}",
         f"Weights (SHA-256 over all revisions): {join(weights)}",
         f"Measured in {seconds:.0f} seconds of all checkpoints together",
         made(),
     ]
+
+
+def of_page(title, facts, panel_argument):
+    """For a page of the narrative; facts: facts_of its panel."""
     return _colophon(f"python -m lib.book --panel {panel_argument}", facts, title)
 
 

@@ -46,6 +46,13 @@ class Report:
     panel_argument: str
 
     @cached_property
+    def batch(self):
+        """The panel's sequences (lib.batch.InductionBatch)."""
+        from lib.batch import induction_batch  # imports torch, which most pages do not need
+
+        return induction_batch(**self.panel.batch.model_dump())
+
+    @cached_property
     def jobs(self):
         """Every run of the panel, in order."""
         return plan(self.panel_argument)
@@ -209,11 +216,8 @@ def _published_cell(report, id):
 
 def batch(report):
     """The panel's batch in a sentence."""
-    from lib.batch import induction_batch  # imports torch, which most pages do not need
-
-    b = report.panel.batch
-    drawn = induction_batch(**b.model_dump())
-    more = int(((drawn.tokens == drawn.tokens[:, -1:]).sum(dim=1) > 2).sum())
+    b, tokens = report.panel.batch, report.batch.tokens
+    more = int(((tokens == tokens[:, -1:]).sum(dim=1) > 2).sum())
     again = (
         "Since other occurrences are redrawn only once, as in the paper, and the vocabulary is small, "
         f"{more} of these sequences hold {{math}}`A` a third time."
@@ -235,7 +239,7 @@ def ceiling(report):
     here = "this panel"
     rows = []
     for name, seq_len, batch_ in (
-        (here, b.seq_len, induction_batch(**b.model_dump())),
+        (here, b.seq_len, report.batch),
         ("the paper", 256, induction_batch()),
         ("shorter sequences", 64, induction_batch(seq_len=64, vocab_low=0, vocab_high=128)),
     ):
