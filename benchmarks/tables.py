@@ -95,7 +95,6 @@ def capture(repeats, models=None):
         seconds = timing.interleaved(
             {c: partial(call, of[c], batch) for c, call in contestants.CONTESTANTS.items()},
             repeats,
-            once=[c for c in of if name in shapes.SHAPES and c not in ("(a) ours", "(d) forward only")],
         )
         del plain, wrapped, of
         memory = {c: timing.peak_memory(prepare, call) for c, call in contestants.CONTESTANTS.items()}

@@ -11,17 +11,14 @@ import torch
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def interleaved(contestants, repeats, once=()):
+def interleaved(contestants, repeats):
     """Median seconds of functions without arguments: {name: seconds}.
 
     A round calls each of them once, so that a slow moment of the machine falls on all.
-    once: names of slow ones that take part in the first round only.
     """
     seconds = {name: [] for name in contestants}
-    for round_ in range(repeats):
+    for _ in range(repeats):
         for name, call in contestants.items():
-            if round_ and name in once:
-                continue
             started = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - started)
