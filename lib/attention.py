@@ -10,6 +10,7 @@ stops after the last layer's: nothing beyond is measured.
 import contextlib
 import warnings
 
+import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
@@ -86,7 +87,8 @@ def _attend_elsewhere(query, key, value, scale):
 def watch(model, tokens, see):
     """Run a model on tokens [n, T] in micro-batches and reduce each layer's Attention with see.
 
-    Yields (slice of the sequences, [see(attention) of every layer]).  A micro-batch that
+    see(attention): a tuple of tensors [batch, head, ...].  Yields (slice of the sequences, a list of them
+    as arrays of all layers, [batch, layer * head, ...]).  A micro-batch that
     the device has no memory for is halved, with a warning.  Raises ValueError if the model's
     attention does not go through transformers' interface, as when TransformerLens has wrapped it.
     """
@@ -118,21 +120,29 @@ class _AllSeen(Exception):
 
 
 def _forward(model, tokens, see):
-    """One micro-batch: [see(attention) of every layer]."""
-    n_layers, seen = model.config.num_hidden_layers, []
+    """One micro-batch: what see finds, of all layers."""
+    n_layers, n_seen, seen = model.config.num_hidden_layers, 0, []
 
     def attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **_):
+        nonlocal n_seen
         attention = Attention(query, for_each_head(key, query), for_each_head(value, query), scaling)
-        seen.append(see(attention))
-        if len(seen) == n_layers:
+        found = [x.numpy(force=True) for x in see(attention)]
+        if not seen:
+            # All at once: small arrays that stay, made between large ones that go, leave the allocator holes that
+            # the next large ones do not fit in, and the process would grow with every layer.
+            seen.extend(np.empty((len(x), n_layers, *x.shape[1:]), x.dtype) for x in found)
+        for whole, x in zip(seen, found):
+            whole[:, n_seen] = x
+        n_seen += 1
+        if n_seen == n_layers:
             raise _AllSeen
         return attention.z.transpose(1, 2), None
 
     with torch.inference_mode(), attending_with(model, attend), contextlib.suppress(_AllSeen):
         model.base_model(tokens, use_cache=False)
-    if len(seen) != n_layers:
+    if n_seen != n_layers:
         raise ValueError(
-            f"the attention of {type(model).__name__} could be watched in {len(seen)} of {n_layers} layers; "
+            f"the attention of {type(model).__name__} could be watched in {n_seen} of {n_layers} layers; "
             "expected a model as transformers loads it, not wrapped by TransformerLens"
         )
-    return seen
+    return [whole.reshape(len(whole), -1, *whole.shape[3:]) for whole in seen]

@@ -63,8 +63,7 @@ def collect(model, batch):
     per_sequence = {name: np.empty((n, model.config.num_hidden_layers * n_heads)) for name in names}
     z = None
 
-    for part, layers in watch(model, batch.tokens, _last_query):
-        last, sink, written = (np.concatenate([layer[i] for layer in layers], axis=1) for i in range(3))
+    for part, (last, sink, written) in watch(model, batch.tokens, _last_query):
         _require_finite({"attention": last, "z": written}, n_heads)
         for name, where in positions.items():
             taken = np.take_along_axis(last, where[part][:, None, :], axis=-1)
@@ -108,21 +107,19 @@ def prefix_matching(model, tokens):
     keys = queries - seq_len // 2 + 1  # no token comes twice in a half
 
     def score(attention):
-        return attention.between(queries, keys).mean(dim=-1).numpy(force=True)
+        return (attention.between(queries, keys).mean(dim=-1),)
 
     scores = np.empty((n, model.config.num_hidden_layers * n_heads))
-    for part, layers in watch(model, tokens, score):
-        scores[part] = np.concatenate(layers, axis=1)
+    for part, (of_heads,) in watch(model, tokens, score):
+        scores[part] = of_heads
     _require_finite({"attention": scores[..., None]}, n_heads)
     replicates = {"prefix_matching": bootstrap.means(scores)}
     return _with_intervals(_numbered({"prefix_matching": scores.mean(axis=0)}, n_heads), replicates), replicates
 
 
 def _last_query(attention):
-    """What the screen needs of a layer: the last row, sink mass and z at the last position, as arrays."""
-    z = attention.z[:, :, -1].float().clone()  # a view would keep the z of all positions until the last layer
-    parts = attention.last_row(), attention.to_first().mean(dim=-1), z
-    return [part.numpy(force=True) for part in parts]
+    """What the screen needs of a layer: the last row, sink mass and z at the last position."""
+    return attention.last_row(), attention.to_first().mean(dim=-1), attention.z[:, :, -1].float()
 
 
 # The table --------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def heads_text(heads_):
     return " ".join(name_of(*head) for head in heads_)
 
 
-def sources(panel, model, table, final_table):
+def sources(panel, table, final_table):
     """What a causal table depends on: head tables of its revision and the last one, circuits, code, sizes."""
     return {
         "heads": table.attrs["provenance"]["sources"],
@@ -88,21 +88,23 @@ def sources(panel, model, table, final_table):
     }
 
 
-def read(panel, model, revision):
-    """The causal table on disk, or None if there is none, it cannot be read or it is stale.
+def current(panel, model, revision):
+    """The provenance of the causal table on disk, or None if there is none, it cannot be read or it is stale.
 
     It is stale without the head tables of its revision and of the last one.
     """
-    final = panel.model(model).revisions[-1].name
-    try:
-        found = pd.read_parquet(table_path(panel, model, revision))
-        recorded = found.attrs["provenance"]["sources"]
-    except (OSError, ValueError, KeyError):
+    told = provenance.of_table(table_path(panel, model, revision))
+    if told is None:
         return None
-    tables = [heads.read(panel, model, name) for name in (revision, final)]
+    tables = [heads.read(panel, model, name) for name in (revision, panel.model(model).revisions[-1].name)]
     if any(table is None for table in tables):
         return None
-    return found if recorded == sources(panel, model, *tables) else None
+    return told if told["sources"] == sources(panel, *tables) else None
+
+
+def read(panel, model, revision):
+    """The causal table on disk, or None where current() is."""
+    return None if current(panel, model, revision) is None else pd.read_parquet(table_path(panel, model, revision))
 
 
 def measure(panel, model, revision, loaded=None):
@@ -124,7 +126,7 @@ def measure(panel, model, revision, loaded=None):
     spec.revision(revision)
     table, final_table = (heads.head_table(panel, model, name) for name in (revision, spec.revisions[-1].name))
     started = time.perf_counter()
-    made_from = sources(panel, model, table, final_table)
+    made_from = sources(panel, table, final_table)
     zeroed = conditions(
         circuit(table, panel.thresholds),
         circuit(table, panel.thresholds, "previous_token"),

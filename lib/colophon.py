@@ -16,8 +16,7 @@ def facts_of(panel):
     """What all pages of the narrative were made from: sentences about every checkpoint of a panel."""
     weights, seconds = [], 0.0
     for name, spec in panel.models.items():
-        tables = [heads.read(panel, name, r.name) for r in spec.revisions]
-        measured = [t.attrs["provenance"] for t in tables if t is not None]
+        measured = list(heads.measured(panel, name).values())
         seconds += sum(m["seconds"] for m in measured)
         if measured:
             digest = provenance.digest([m["sources"]["weights"] for m in measured])
@@ -37,10 +36,9 @@ def of_page(title, facts, panel_argument):
 
 def of_run(job, panel, title):
     """For the page of a run, beside what its notebook says of itself."""
-    table = heads.read(panel, job.model, job.revision)
+    measured = heads.current(panel, job.model, job.revision)
     facts = [f"Panel: {panel.title}, batch seed {panel.batch.seed}"]
-    if table is not None:
-        measured = table.attrs["provenance"]
+    if measured is not None:
         at = f" at commit `{measured['commit'][:12]}`" if measured["commit"] else ""
         facts += [
             f"Weights: `{measured['sources']['weights'][:64]}`",

@@ -22,29 +22,35 @@ from lib.words import percent
 RECORD_MIME = "application/vnd.attention-circuits.record+json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prose:
     """Markdown text."""
 
     text: str
 
+    def __repr__(self):
+        return self.text
+
     def _repr_markdown_(self):
         return self.text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """A small table; wide ones scroll by themselves on a narrow screen."""
 
     data: pd.DataFrame
     label: str
 
+    def __repr__(self):
+        return self.data.to_string(index=False)
+
     def _repr_html_(self):
         html = self.data.to_html(index=False, border=0, classes="dataframe numbers", justify="left")
         return f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(self.label)}">{html}</div>'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """A drawn figure: SVG text, alt text and caption written from its numbers, and the numbers themselves.
 
@@ -57,6 +63,9 @@ class Figure:
     caption: str
     data: pd.DataFrame
     points: list = field(default_factory=list)
+
+    def __repr__(self):
+        return f"{self.alt} {self.caption}"
 
     def _repr_html_(self):
         encode = lambda text: base64.b64encode(text.encode()).decode()  # noqa: E731

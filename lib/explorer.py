@@ -22,36 +22,37 @@ def table_path(panel, model, revision):
     return results_dir(panel.name) / "explorer" / model / f"{revision}.parquet"
 
 
+def settings(panel):
+    """The panel's batch with as many sequences as are shown."""
+    return panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)}
+
+
 def batch(panel):
     """The sequences that are shown: the first of the panel's batch (lib.batch.InductionBatch)."""
     from lib.batch import induction_batch
 
-    return induction_batch(**panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)})
+    return induction_batch(**settings(panel))
 
 
 def sources(panel, model, revision):
     """What a table depends on; equal sources give equal tables.  Weights and versions as in lib.heads."""
     return heads.sources(panel, model, revision) | {
-        "batch": panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)},
+        "batch": settings(panel),
         "code": provenance.code_digest(*CODE),
     }
 
 
-def read(panel, model, revision):
-    """The table on disk, or None if there is none, it cannot be read or it is stale.
+def current(panel, model, revision):
+    """The provenance of the table on disk, or None if there is none, it cannot be read or it is stale."""
+    told = provenance.of_table(table_path(panel, model, revision))
+    return told if told and provenance.unchanged(told["sources"], sources(panel, model, revision)) else None
 
-    A table whose weights are not on this machine is taken as it is: it could not be
-    measured again.
-    """
-    try:
-        table = pd.read_parquet(table_path(panel, model, revision))
-        recorded = table.attrs["provenance"]["sources"]
-    except (OSError, ValueError, KeyError):
+
+def read(panel, model, revision):
+    """The table on disk, or None where current() is."""
+    if current(panel, model, revision) is None:
         return None
-    expected = sources(panel, model, revision)
-    if expected["weights"] is None:
-        expected.pop("weights")
-    return table if all(recorded.get(k) == v for k, v in expected.items()) else None
+    return pd.read_parquet(table_path(panel, model, revision))
 
 
 def measure(panel, model, revision, loaded=None):
@@ -69,11 +70,9 @@ def measure(panel, model, revision, loaded=None):
     spec.revision(revision)
     started = time.perf_counter()
     loaded = load(spec, revision, device(panel.device)) if loaded is None else loaded
-    parts = [
-        np.stack(layers, axis=1)
-        for _, layers in watch(loaded, batch(panel).tokens, lambda attention: attention.last_row().numpy(force=True))
-    ]
-    rows = np.concatenate(parts).astype(np.float32)  # [sequence, layer, head, position]
+    parts = [rows for _, (rows,) in watch(loaded, batch(panel).tokens, lambda attention: (attention.last_row(),))]
+    rows = np.concatenate(parts).astype(np.float32)  # [sequence, layer * head, position]
+    rows = rows.reshape(len(rows), loaded.config.num_hidden_layers, -1, rows.shape[-1])
     if not np.isfinite(rows).all():
         _, layer, head, _ = np.argwhere(~np.isfinite(rows))[0]
         raise ValueError(f"attention of layer {layer} head {head} holds NaN or infinity: the weights are at fault")

@@ -103,7 +103,7 @@ def model_data(report, name):
             {
                 "name": r.name,
                 "tokens": w.tokens_text(r.tokens),
-                "attention": explorer.read(panel, name, r.name) is not None,
+                "attention": explorer.current(panel, name, r.name) is not None,
                 "runs": [id for id in notebooks() if (id, name, r.name) in _present(report)],
             }
             for r in spec.revisions
@@ -179,7 +179,7 @@ def page(report):
         f"{spec.label} at {r.name}"
         for name, spec in models.items()
         for r in spec.revisions
-        if explorer.read(report.panel, name, r.name) is None
+        if explorer.current(report.panel, name, r.name) is None
     ]
     name, head = strongest(report)
     run = report.runs[name]

@@ -60,21 +60,18 @@ def sources(panel, model, revision):
     }
 
 
-def read(panel, model, revision):
-    """The head table on disk without its replicates, or None if there is none or it is stale.
+def current(panel, model, revision):
+    """The provenance of the head table on disk, or None if there is none, it cannot be read or it is stale."""
+    told = provenance.of_table(table_path(panel, model, revision))
+    return told if told and provenance.unchanged(told["sources"], sources(panel, model, revision)) else None
 
-    A table whose weights are not on this machine is taken as it is: it could not
-    be measured again.
-    """
-    path = table_path(panel, model, revision)
-    if not path.is_file():
+
+def read(panel, model, revision):
+    """The head table on disk without its replicates, or None where current() is."""
+    if current(panel, model, revision) is None:
         return None
-    table = pd.read_parquet(path, columns=[c for c in _columns(path) if not c.startswith(REPLICATES)])
-    expected = sources(panel, model, revision)
-    if expected["weights"] is None:
-        expected.pop("weights")
-    recorded = table.attrs["provenance"]["sources"]
-    return table if all(recorded.get(k) == v for k, v in expected.items()) else None
+    path = table_path(panel, model, revision)
+    return pd.read_parquet(path, columns=[c for c in _columns(path) if not c.startswith(REPLICATES)])
 
 
 def _columns(path):
@@ -146,8 +143,8 @@ def content_digest(table):
 
 def measured(panel, model):
     """{revision: provenance} of the head tables of a model that are there and not stale."""
-    tables = {r.name: read(panel, model, r.name) for r in panel.model(model).revisions}
-    return {name: table.attrs["provenance"] for name, table in tables.items() if table is not None}
+    told = {r.name: current(panel, model, r.name) for r in panel.model(model).revisions}
+    return {name: of for name, of in told.items() if of is not None}
 
 
 def same_weights(panel, model):

@@ -18,6 +18,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from pathlib import Path
 
 import nbformat
@@ -39,6 +40,8 @@ READING_CODE = (
 READING_PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill")
 METADATA = "attention-circuits"
 DEVICES = ("auto", "cuda", "mps", "cpu")
+KERNEL_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+PRELOADED = ["papermill", "ipykernel.kernelapp", "lib.figures", "lib.kernels", "lib.story"]
 TIMEOUT = 1800  # seconds a cell may take: a notebook may have to measure a large checkpoint
 
 
@@ -129,11 +132,8 @@ def key_of(job, panel, digests):
 
 def head_digests(panel, models):
     """{model: hashes of its head tables}, None for those that are missing."""
-    tables = {m: [heads.read(panel, m, r.name) for r in panel.model(m).revisions] for m in models}
-    return {
-        m: [None if t is None else [t.attrs["provenance"]["content"], t.attrs["provenance"]["sources"]] for t in of]
-        for m, of in tables.items()
-    }
+    told = {m: [heads.current(panel, m, r.name) for r in panel.model(m).revisions] for m in models}
+    return {m: [None if t is None else [t["content"], t["sources"]] for t in of] for m, of in told.items()}
 
 
 def status_of(path):
@@ -157,25 +157,29 @@ def execute(job, key):
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
+    from lib.kernels import forked_kernel
+
     with tempfile.TemporaryDirectory(prefix="run-") as scratch, contextlib.chdir(ROOT):
         for name, folder in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "jupyter")):
             os.environ[name] = str(Path(scratch, folder))
-        os.environ |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+        os.environ |= KERNEL_ENVIRONMENT
         executed = Path(scratch, "out.ipynb")
         error = None
         try:
-            papermill.execute_notebook(
-                job.notebook,
-                executed,
-                parameters=job.parameters,
-                kernel_name="python3",
-                progress_bar=False,
-                log_output=False,
-                cwd=ROOT,
-                execution_timeout=TIMEOUT,
-                shutdown_kernel="immediate",  # it has nothing to save
-                config=Config(KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}),
-            )
+            with forked_kernel() as kernel_manager:
+                papermill.execute_notebook(
+                    job.notebook,
+                    executed,
+                    parameters=job.parameters,
+                    kernel_name="python3",
+                    progress_bar=False,
+                    log_output=False,
+                    cwd=ROOT,
+                    execution_timeout=TIMEOUT,
+                    shutdown_kernel="immediate",  # it has nothing to save
+                    kernel_manager_class=kernel_manager,
+                    config=Config(KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}),
+                )
         except PapermillExecutionError as raised:
             error = f"{raised.ename}: {raised.evalue}"
         except Exception as raised:  # noqa: BLE001 - a dead kernel, a timeout: the run failed, the others go on
@@ -225,6 +229,20 @@ def finish(notebook, job, key, error):
 def _without_paths(text):
     """Paths of this machine say nothing to a reader and make equal runs differ."""
     return text.replace(str(ROOT) + "/", "").replace(sys.prefix + "/", "")
+
+
+def _fork_server():
+    """Processes that begin with what runs import; it is imported once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    mine = dict(os.environ)
+    os.environ |= KERNEL_ENVIRONMENT  # libraries read it when they are imported
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.clear()
+        os.environ |= mine
+    return context
 
 
 def _execute_in_process(context, job, key):
@@ -284,8 +302,7 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
     todo = [job for job in keys if not is_done(job, keys[job])]
     print(f"{len(keys)} runs, {len(keys) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["papermill", "lib.heads", "lib.findings"])
+    context = _fork_server()
     with stoppable(ThreadPoolExecutor(workers)) as pool:
         futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
         for future in tqdm(

@@ -107,7 +107,7 @@ class Run:
 
     def provenance(self, id):
         """What this page was made from, and the line that makes it again."""
-        measured = heads.read(self.panel, self.model, self.revision).attrs["provenance"]
+        measured = heads.current(self.panel, self.model, self.revision)
         weights, commit = measured["sources"]["weights"], measured["hub_commit"]
         by_hash = f"`{weights[:16]}` (SHA-256 of config and tensors)"
         by_name = (

@@ -41,12 +41,12 @@ def pending(panel, models, revisions=None, kinds=tuple(MEASUREMENTS)):
     for model in models:
         *names, last = [r.name for r in panel.model(model).revisions]
         of = {
-            name: [k for k in kinds if MEASUREMENTS[k].read(panel, model, name) is None]
+            name: [k for k in kinds if MEASUREMENTS[k].current(panel, model, name) is None]
             for name in [last, *names]
             if not revisions or name in revisions
         }
         if last not in of and any("causal table" in missing for missing in of.values()):
-            of = {last: ["head table"] if heads.read(panel, model, last) is None else []} | of
+            of = {last: ["head table"] if heads.current(panel, model, last) is None else []} | of
         found += [(model, name, missing) for name, missing in of.items() if missing]
     return found
 
@@ -204,7 +204,9 @@ class _Download:
                 self.waiting = True
                 return False
             # Whoever held it may have measured it.
-            self.kinds = [k for k in self.kinds if MEASUREMENTS[k].read(self.panel, self.model, self.revision) is None]
+            self.kinds = [
+                k for k in self.kinds if MEASUREMENTS[k].current(self.panel, self.model, self.revision) is None
+            ]
         if self.kinds and self.future is None:
             self.future = self.worker.submit(_fetch, self.repo, self.revision)
         return not self.kinds or self.future.done()

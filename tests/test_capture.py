@@ -117,11 +117,13 @@ def test_the_parts_of_attention_are_those_of_the_pattern_of_transformerlens(arch
     def parts(of):
         return of.last_row(), of.to_first(), of.between(queries, keys), of.z
 
-    [(_, layers)] = attention.watch(a_model(architecture), batch.tokens, parts)
+    model = a_model(architecture)
+    [(_, seen)] = attention.watch(model, batch.tokens, parts)
+    of_layers = (torch.from_numpy(x).unflatten(1, (model.config.num_hidden_layers, -1)).unbind(1) for x in seen)
     bridge = as_bridge(a_model(architecture))
     with torch.no_grad():
         _, cache = bridge.run_with_cache(batch.tokens)
-    for layer, (last, first, between, z) in enumerate(layers):
+    for layer, (last, first, between, z) in enumerate(zip(*of_layers, strict=True)):
         pattern = cache[f"blocks.{layer}.attn.hook_pattern"].double()
         torch.testing.assert_close(last, pattern[:, :, -1], atol=5e-6, rtol=0)
         torch.testing.assert_close(first, pattern[..., 0], atol=5e-6, rtol=0)

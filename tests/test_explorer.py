@@ -69,9 +69,9 @@ def test_a_file_that_cannot_be_read_counts_as_missing(panel):
 
 def test_a_row_that_is_not_finite_is_refused(panel, monkeypatch):
     def watch(model, tokens, see):
-        rows = [np.full((len(tokens), 2, 64), 1 / 64) for _ in range(3)]
-        rows[1][:, 1] = np.nan
-        yield slice(0, len(tokens)), rows
+        rows = np.full((len(tokens), 3 * 2, 64), 1 / 64)
+        rows[:, 3] = np.nan
+        yield slice(0, len(tokens)), [rows]
 
     monkeypatch.setattr("lib.attention.watch", watch)
     with pytest.raises(ValueError, match="layer 1 head 1 holds NaN"):

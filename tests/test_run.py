@@ -8,12 +8,14 @@ import sys
 import time
 
 import nbformat
+import psutil
 import pytest
 from conftest import ROOT, TINY, TOKENS
 
-from lib import run
+from lib import heads, run
+from lib.display import RECORD_MIME
 from lib.findings import FINDINGS
-from lib.panel import PanelError
+from lib.panel import PanelError, load_panel
 
 
 def command(panel, *arguments):
@@ -35,6 +37,13 @@ def notebooks(tmp_path, monkeypatch):
         shutil.copy(run.notebook_of(finding), folder)
     monkeypatch.setattr(run, "NOTEBOOKS", folder)
     return folder
+
+
+def wait_until(true, seconds=300):
+    deadline = time.time() + seconds
+    while not true():
+        assert time.time() < deadline
+        time.sleep(0.05)
 
 
 def break_notebook(folder, source="raise RuntimeError('broken on purpose')"):
@@ -145,6 +154,19 @@ def test_a_kernel_that_dies_fails_its_run_only(tiny_panel, notebooks, capsys):
     assert f1["status"] == "done" and f2["status"] == "failed" and "died" in f2["error"].lower()
 
 
+def test_a_kernel_ends_with_the_process_that_wanted_it(tiny_panel, notebooks, tmp_path):
+    note = tmp_path / "pid"
+    break_notebook(notebooks, f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")
+    [job] = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])
+    heads.trajectory(load_panel(tiny_panel), "tiny-olmo")
+    process = run._fork_server().Process(target=run.execute, args=(job, "key"))
+    process.start()
+    wait_until(lambda: note.exists() and note.read_text())
+    kernel = psutil.Process(int(note.read_text()))
+    process.kill()
+    wait_until(lambda: not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE)
+
+
 def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_panel, notebooks, capsys):
     narrow = ["--panel", tiny_panel, "--models", "tiny-neox", "--revisions", "step0"]
     assert run.main(narrow) == 0
@@ -160,7 +182,7 @@ def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_p
 
 @pytest.mark.parametrize("finding", FINDINGS)
 def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, finding):
-    """As on the page "Reproduce it": from the root, head tables measured on demand."""
+    """As on the page "Reproduce it": from the root, head tables measured on demand; it shows what lib.run's forked kernels show."""
     out = tmp_path / "out.ipynb"
     line = [
         "-m",
@@ -174,12 +196,23 @@ def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, f
     line += ["-p", "panel", tiny_panel, "-p", "model", "tiny-neox", "-p", "revision", "step1000"]
     result = subprocess.run([sys.executable, *line], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    shown = [o.data for c in nbformat.read(out, as_version=4).cells for o in c.get("outputs", []) if "data" in o]
+    shown = shown_by(out)
     html = "".join(d.get("text/html", "") for d in shown)
     prose = "".join(d.get("text/markdown", "") for d in shown)
     assert 'alt="' in html and 'download="' in html and "<table" in html
     assert any(f"**{v}" in prose.lower() for v in ("holds", "fails", "undetermined"))
     assert "Tiny-neox at step1000" in prose
+
+    narrow = ["--findings", finding, "--models", "tiny-neox", "--revisions", "step1000", "--skip", "causal"]
+    assert run.main(["--panel", tiny_panel, *narrow]) == 0
+    for data in shown:
+        data.pop(RECORD_MIME, None)  # kept in the notebook's metadata
+    assert shown_by(run.plan(tiny_panel, [finding], ["tiny-neox"], ["step1000"])[0].output) == shown
+
+
+def shown_by(path):
+    """The outputs of an executed notebook, without its streams."""
+    return [o.data for c in nbformat.read(path, as_version=4).cells for o in c.get("outputs", []) if "data" in o]
 
 
 def test_notebooks_have_no_outputs_and_take_three_parameters():
@@ -191,8 +224,6 @@ def test_notebooks_have_no_outputs_and_take_three_parameters():
 
 
 def test_notebooks_run_from_their_own_folder_with_their_own_parameters_known_to_the_panel():
-    from lib.panel import load_panel
-
     for path in run.notebooks().values():
         (cell,) = [c for c in nbformat.read(path, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
         given = {}
