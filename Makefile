@@ -19,7 +19,7 @@ pdf: .venv/installed
 	@$(BIN)/python -m lib.book --panel $(PANEL) --pdf
 
 test: .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 models: .venv/installed
 	@$(BIN)/python -m lib.train --panel $(PANEL)

@@ -55,9 +55,7 @@ def three_passes(model, batch):
         for tokens, _, first_a in parts(batch):
             attentions = model(tokens, output_attentions=True).attentions
             rows.append(_class_attention(attentions, first_a))
-    attention = {name: np.concatenate([row[name] for row in rows]).mean(axis=0) for name in rows[0]}
-
-    return attention | {"pr": pr} | forward_only(model, batch)
+    return _mean(rows) | {"pr": pr} | forward_only(model, batch)
 
 
 def cache_everything(model, batch):
@@ -116,9 +114,8 @@ def _through_bridge(model, batch, run):
             rows.append(_class_attention(patterns, first_a))
             z.append([layer[:, -1].clone() for layer in zs])
             correct += (logits[:, -1].argmax(dim=-1) == targets).tolist()
-    attention = {name: np.concatenate([row[name] for row in rows]).mean(axis=0) for name in rows[0]}
     pr = _participation_ratios([torch.cat(of_layer) for of_layer in zip(*z)])
-    return attention | {"pr": pr, "top1": np.mean(correct)}
+    return _mean(rows) | {"pr": pr, "top1": np.mean(correct)}
 
 
 def _class_attention(patterns, first_a):
@@ -127,6 +124,11 @@ def _class_attention(patterns, first_a):
     where = metrics.class_positions(last.shape[-1], first_a.numpy())
     taken = {name: np.take_along_axis(last, at[:, None, :], axis=-1).mean(axis=-1) for name, at in where.items()}
     return {f"attention_{name}": values for name, values in taken.items()}
+
+
+def _mean(parts):
+    """Mean over the sequences of all micro-batches: [{name: [batch, ...]}] -> {name: [...]}."""
+    return {name: np.concatenate([part[name] for part in parts]).mean(axis=0) for name in parts[0]}
 
 
 def _participation_ratios(z):

@@ -31,7 +31,6 @@ from lib.paths import ROOT, atomic, results_dir
 from lib.run import plan, status_of
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "papermill", "jupyter-book")
-MIB = 2**20
 MEASURED = ("heads", "causal")  # what the report is made from, in results/<panel>/
 
 
@@ -105,7 +104,7 @@ def capture(repeats, models=None):
                 "sequences": len(batch.tokens),
                 "seconds": seconds[c],
                 "times_d": seconds[c] / seconds["(d) forward only"],
-                "peak_mib": memory[c] / MIB if memory[c] is not None else np.nan,
+                "peak_mib": memory[c],
             }
             for c in contestants.CONTESTANTS
         ]
@@ -193,10 +192,9 @@ USUAL = {"sequences": 16, "positions": 256, "layers": 4, "width": 1024}
 
 
 def exponent(cost):
-    """Least-squares slope of {size: cost} on logarithms; missing if a cost is."""
-    if None in cost.values():
-        return np.nan
-    return float(np.polyfit(np.log(list(cost)), np.log(list(cost.values())), 1)[0])
+    """Least-squares slope of {size: cost} on logarithms; NaN if a cost is."""
+    costs = np.log(list(cost.values()))
+    return float(np.polyfit(np.log(list(cost)), costs, 1)[0]) if np.isfinite(costs).all() else np.nan
 
 
 def growing(sequences, positions, layers, width):
@@ -230,7 +228,7 @@ def growth(repeats):
                 "grows": size,
                 "value": value,
                 "seconds": seconds[value],
-                "peak_mib": memory[value] / MIB if memory[value] is not None else np.nan,
+                "peak_mib": memory[value],
                 "exponent_seconds": exponent(seconds),
                 "exponent_memory": exponent(memory),
             }
@@ -314,7 +312,7 @@ def _run_in_parts(job):
         "figures": figures,
         "the other cells": everything - opening - figures,
         "starting and stopping a kernel, messages, files": whole - everything,
-        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / MIB,
+        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
     }
 
 
@@ -391,7 +389,7 @@ def fullsize(repeats):
                 "model": name,
                 "sequences": shapes.N_SEQUENCES,
                 "seconds": sum(m["seconds"] for m in measured) / 2,
-                "peak_mib": memory / MIB if memory is not None else np.nan,
+                "peak_mib": memory,
                 "f1": f"{record['verdict']}: {record['gist']}",
             }
         )

@@ -1,5 +1,6 @@
 """Times as medians over interleaved repeats, and peak memory, each in a process of its own."""
 
+import math
 import multiprocessing
 import os
 import statistics
@@ -26,12 +27,12 @@ def interleaved(contestants, repeats):
 
 
 def peak_memory(prepare, call):
-    """By how many bytes the memory of a process rises at most during call(*prepare()); None where Linux does not tell.
+    """By how many MiB the memory of a process rises at most during call(*prepare()); NaN where Linux does not tell.
 
     Measured in a fresh process, so both must be importable.
     """
     if not Path("/proc/self/clear_refs").exists():
-        return None
+        return math.nan
     context = multiprocessing.get_context("spawn")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(sending, prepare, call))
@@ -55,6 +56,6 @@ def _measure(pipe, prepare, call):
 
 
 def _high_water_mark():
-    """Bytes, from the kernel, which misses no peak."""
+    """MiB, from the kernel, which misses no peak."""
     [line] = [x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
+    return int(line.split()[1]) / 1024

@@ -62,6 +62,12 @@ def panel_content(folder):
     }
 
 
+def pytest_collection_modifyitems(items):
+    """For pytest-xdist: tests that share what takes long to make run in one process, those of the built site or of a file."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("site" if "site" in item.fixturenames else item.path.name))
+
+
 @pytest.fixture(scope="session")
 def tiny_models(tmp_path_factory):
     """Folder with the checkpoints of the tiny panel."""

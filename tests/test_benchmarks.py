@@ -45,7 +45,7 @@ def test_peak_memory_is_that_of_the_call_and_not_of_what_was_there_before():
     from functools import partial
 
     peak = timing.peak_memory(partial(sizes, 300), allocate)
-    assert peak is None or peak / 2**20 == pytest.approx(300, rel=0.1)
+    assert np.isnan(peak) or peak == pytest.approx(300, rel=0.1)
 
 
 def test_the_ablation_benchmark_has_a_whole_causal_table():
@@ -57,7 +57,7 @@ def test_the_ablation_benchmark_has_a_whole_causal_table():
 
 def test_an_exponent_is_that_of_a_power_law():
     assert tables.exponent({1: 3.0, 2: 12.0, 4: 48.0}) == pytest.approx(2)
-    assert np.isnan(tables.exponent({1: 3.0, 2: None}))
+    assert np.isnan(tables.exponent({1: 3.0, 2: np.nan}))
 
 
 def test_saved_tables_are_read_back_with_where_they_were_measured(tmp_path, monkeypatch):

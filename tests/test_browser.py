@@ -18,12 +18,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+from lib.book import BROWSERS
+
+BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 REQUIRED = bool(os.environ.get("REQUIRE_BROWSER"))
 pytestmark = pytest.mark.skipif(
     BROWSER is None and not REQUIRED,
-    reason=f"no browser: none of {', '.join(NAMES)} is installed (on Debian: apt-get install chromium)",
+    reason=f"no browser: none of {', '.join(BROWSERS)} is installed (on Debian: apt-get install chromium)",
 )
 
 RUN = "runs/F2/tiny-olmo/step10.html"
@@ -79,7 +80,7 @@ class Site(SimpleHTTPRequestHandler):
 def chromium():
     """Chromium without a network: every name but this machine's address leads nowhere."""
     if BROWSER is None:
-        pytest.fail(f"REQUIRE_BROWSER is set and none of {', '.join(NAMES)} is installed")
+        pytest.fail(f"REQUIRE_BROWSER is set and none of {', '.join(BROWSERS)} is installed")
     options = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=options)
