@@ -1,6 +1,5 @@
 """The benchmarks: each takes a number of repeats and returns a table (pandas.DataFrame)."""
 
-import multiprocessing
 import os
 import platform
 import resource
@@ -10,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,10 +28,10 @@ from lib.costs import FOLDER
 from lib.batch import InductionBatch, induction_batch
 from lib.panel import Revision, load_panel
 from lib.paths import ROOT, atomic, results_dir
-from lib.run import plan, status_of
+from lib.run import fork_server, plan, status_of, through_papermill
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "papermill", "jupyter-book")
-MEASURED = ("heads", "causal")  # what the report is made from, in results/<panel>/
+MEASURED = ("heads", "causal", "explorer")  # what the report is made from, in results/<panel>/
 
 
 def machine():
@@ -242,38 +242,37 @@ def growth(repeats):
 
 def report(repeats):
     """The report of the mini panel from measured tables, on all cores: where the seconds go, and memory."""
+    whole = pd.DataFrame([_report_in_parts() for _ in range(repeats)]).median()
+    jobs = plan("mini", revisions=[last_revision("mini")])
+    parts = pd.DataFrame([_run_of(job) for _ in range(repeats) for job in jobs]).median()
+    peak = parts.pop("peak_mib")
+    table = pd.concat([whole, parts.add_prefix("one notebook: ")]).rename_axis("what").reset_index(name="seconds")
+    table["peak_mib"] = np.where(table["what"].str.startswith("one notebook"), peak, np.nan)
+    return table
+
+
+def _report_in_parts():
+    """Seconds of each step from measured tables to the built report, and of the same again with nothing changed."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results", "mini")
         for kind in MEASURED:
             shutil.copytree(results_dir("mini") / kind, results / kind)
         environment = os.environ | {"CIRCUITS_RESULTS": str(results.parent)}
-        command = partial(subprocess.run, cwd=ROOT, env=environment, check=True, capture_output=True)
-        started = time.perf_counter()
-        command([sys.executable, "-m", "lib.run", "--panel", "mini"])
-        runs = time.perf_counter() - started
-        build = [sys.executable, "-c", f"from lib.book import build; raise SystemExit(build('mini', {folder!r})[0])"]
-        builds = []
-        for _ in range(2):
+
+        def seconds(*command):
             started = time.perf_counter()
-            command(build)
-            builds.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        command([sys.executable, "-m", "lib.run", "--panel", "mini"])
-        command(build)
-        unchanged = time.perf_counter() - started
-        jobs = plan("mini", revisions=[last_revision("mini")])
-        parts = [parts_of_a_run(job) for _ in range(repeats) for job in jobs]
-    rows = [
-        ("150 notebooks from measured tables", runs),
-        ("building the book", builds[0]),
-        ("together", runs + builds[0]),
-        ("both again, nothing changed", unchanged),
-    ]
-    median = pd.DataFrame(parts).median()
-    rows += [(f"one notebook: {part}", seconds) for part, seconds in median.drop("peak_mib").items()]
-    table = pd.DataFrame(rows, columns=["what", "seconds"])
-    table["peak_mib"] = [np.nan] * (len(rows) - len(median) + 1) + [median["peak_mib"]] * (len(median) - 1)
-    return table
+            subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=True, capture_output=True)
+            return time.perf_counter() - started
+
+        execute = "-m", "lib.run", "--panel", "mini"
+        build = "-c", f"from lib.book import build, Path; raise SystemExit(build('mini', Path({folder!r}))[0])"
+        lay_out = "-c", f"from lib.book import assemble, Path; assemble('mini', Path({folder!r}, '_build', 'site'))"
+        found = {"executing the notebooks": seconds(*execute), "building the book": seconds(*build)}
+        found["both"] = sum(found.values())
+        again = {"executing": seconds(*execute), "building": seconds(*build)}
+        found |= {f"nothing changed: {what}": taken for what, taken in again.items()}
+        found["nothing changed: both"] = sum(again.values())
+        return found | {"of a build: laying out the pages": seconds(*lay_out)}
 
 
 def last_revision(panel_name):
@@ -281,26 +280,16 @@ def last_revision(panel_name):
     return next(iter(load_panel(panel_name).models.values())).revisions[-1].name
 
 
-def parts_of_a_run(job):
+def _run_of(job):
     """Seconds of one notebook by part, from papermill's own record, and peak memory of its kernel."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(_run_in_parts, (job,))
+    with ProcessPoolExecutor(1, fork_server()) as pool:
+        return pool.submit(_run_in_parts, job).result()
 
 
 def _run_in_parts(job):
-    import papermill
-
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        executed = papermill.execute_notebook(
-            job.notebook,
-            Path(folder, "out.ipynb"),
-            parameters={"panel": job.panel, "model": job.model, "revision": job.revision},
-            progress_bar=False,
-            cwd=ROOT,
-            shutdown_kernel="immediate",
-        )
+        executed = through_papermill(job, Path(folder, "out.ipynb"))
         whole = time.perf_counter() - started
     cells = [(c.source, c.metadata.papermill["duration"] or 0.0) for c in executed.cells if c.cell_type == "code"]
     took = lambda kind: sum(seconds for source, seconds in cells if kind(source))  # noqa: E731
@@ -379,7 +368,7 @@ def fullsize(repeats):
             of = Path(folder, "results", "fullsize")
             measured = [
                 pd.read_parquet(of / kind / "model" / f"{revision}.parquet").attrs["provenance"]
-                for kind in MEASURED
+                for kind in ("heads", "causal")
                 for revision in ("step0", "step1")
             ]
             record = status_of(of / "runs" / "F1" / "model" / "step0.ipynb")["record"]

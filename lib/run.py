@@ -149,37 +149,14 @@ def status_of(path):
 
 
 def execute(job, key):
-    """In a process of its own: run one notebook and put it in its place, failed or not.
-
-    The kernel talks over local sockets in a private folder (parallel kernels on TCP
-    ports collide) and has an IPython folder of its own (so do history files).
-    """
-    import papermill
+    """In a process of its own: run one notebook and put it in its place, failed or not."""
     from papermill.exceptions import PapermillExecutionError
 
-    from lib.kernels import forked_kernel
-
-    with tempfile.TemporaryDirectory(prefix="run-") as scratch, contextlib.chdir(ROOT):
-        for name, folder in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "jupyter")):
-            os.environ[name] = str(Path(scratch, folder))
-        os.environ |= KERNEL_ENVIRONMENT
+    with tempfile.TemporaryDirectory(prefix="run-") as scratch:
         executed = Path(scratch, "out.ipynb")
         error = None
         try:
-            with forked_kernel() as kernel_manager:
-                papermill.execute_notebook(
-                    job.notebook,
-                    executed,
-                    parameters=job.parameters,
-                    kernel_name="python3",
-                    progress_bar=False,
-                    log_output=False,
-                    cwd=ROOT,
-                    execution_timeout=TIMEOUT,
-                    shutdown_kernel="immediate",  # it has nothing to save
-                    kernel_manager_class=kernel_manager,
-                    config=Config(KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}),
-                )
+            through_papermill(job, executed)
         except PapermillExecutionError as raised:
             error = f"{raised.ename}: {raised.evalue}"
         except Exception as raised:  # noqa: BLE001 - a dead kernel, a timeout: the run failed, the others go on
@@ -187,6 +164,35 @@ def execute(job, key):
         source = executed if executed.exists() else job.notebook
         put_in_place(source, job, key, error)
     return error
+
+
+def through_papermill(job, executed):
+    """Execute a job's notebook into a file; the kernel is a fork of this process.
+
+    It talks over local sockets in the file's folder (parallel kernels on TCP ports
+    collide) and has an IPython folder of its own there (so do history files).  Raises what papermill raises.
+    """
+    import papermill
+
+    from lib.kernels import forked_kernel
+
+    for name, folder in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "jupyter")):
+        os.environ[name] = str(executed.with_name(folder))
+    os.environ |= KERNEL_ENVIRONMENT
+    with contextlib.chdir(ROOT), forked_kernel() as kernel_manager:
+        return papermill.execute_notebook(
+            job.notebook,
+            executed,
+            parameters=job.parameters,
+            kernel_name="python3",
+            progress_bar=False,
+            log_output=False,
+            cwd=ROOT,
+            execution_timeout=TIMEOUT,
+            shutdown_kernel="immediate",  # it has nothing to save
+            kernel_manager_class=kernel_manager,
+            config=Config(KernelManager={"transport": "ipc", "ip": str(executed.with_name("k"))}),
+        )
 
 
 def put_in_place(source, job, key, error):
@@ -231,7 +237,7 @@ def _without_paths(text):
     return text.replace(str(ROOT) + "/", "").replace(sys.prefix + "/", "")
 
 
-def _fork_server():
+def fork_server():
     """Processes that begin with what runs import; it is imported once."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
@@ -302,7 +308,7 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
     todo = [job for job in keys if not is_done(job, keys[job])]
     print(f"{len(keys)} runs, {len(keys) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
-    context = _fork_server()
+    context = fork_server()
     with stoppable(ThreadPoolExecutor(workers)) as pool:
         futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
         for future in tqdm(

@@ -159,7 +159,7 @@ def test_a_kernel_ends_with_the_process_that_wanted_it(tiny_panel, notebooks, tm
     break_notebook(notebooks, f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")
     [job] = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])
     heads.trajectory(load_panel(tiny_panel), "tiny-olmo")
-    process = run._fork_server().Process(target=run.execute, args=(job, "key"))
+    process = run.fork_server().Process(target=run.execute, args=(job, "key"))
     process.start()
     wait_until(lambda: note.exists() and note.read_text())
     kernel = psutil.Process(int(note.read_text()))
