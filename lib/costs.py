@@ -1,11 +1,13 @@
 """What the measurements cost: the tables that the benchmarks saved, for the book."""
 
+from dataclasses import dataclass
+
 import pandas as pd
 import yaml
 
 from lib.markdown import scrolling, table
 from lib.paths import ROOT
-from lib.words import percent
+from lib.words import bytes_text, duration_text, percent
 
 FOLDER = ROOT / "book" / "data" / "benchmarks"
 
@@ -44,7 +46,70 @@ def _mib(value):
     return "–" if pd.isna(value) else f"{value:,.0f}"
 
 
+# Scaling up -------------------------------------------------------------------------
+
+SEQUENCES, TOKENS = (
+    2_000 + 200,
+    256,
+)  # of a head table of the paper's batch, those of the prefix-matching score with them
+GPU = 100e12  # operations a second: a tenth of what an H100 promises in bf16
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A dense transformer; mlp: matrices of its MLP and their width; keys: width of all keys of a layer together."""
+
+    layers: int
+    width: int
+    keys: int
+    mlp: tuple
+
+    @property
+    def parameters(self):
+        """Without embeddings, norms and biases."""
+        matrices, inner = self.mlp
+        return self.layers * self.width * (2 * self.width + 2 * self.keys + matrices * inner)
+
+    @property
+    def operations_a_sequence(self):
+        """Two a parameter and token, and four a pair of positions and dimension of attention, half of which causality saves."""
+        return TOKENS * (2 * self.parameters + 2 * self.layers * TOKENS * self.width)
+
+
+SHAPES = {  # as in their configs on the Hugging Face Hub
+    "Pythia 1B": Shape(16, 2048, 2048, (2, 8192)),
+    "OLMo 7B": Shape(32, 4096, 4096, (3, 11008)),
+    "Llama 2 70B": Shape(80, 8192, 1024, (3, 28672)),
+}
+
+
+def scaling():
+    """What a head table costs in larger models, from what Pythia 1B's shape was measured to cost."""
+    found = read("capture")
+    if found is None:
+        return "Not measured yet: `python -m benchmarks capture --save` measures what this is worked out from."
+    known = found[0].set_index(["model", "contestant"]).loc["Pythia 1B", "(a) ours"]
+    one = SHAPES["Pythia 1B"]
+    speed = known["sequences"] * one.operations_a_sequence / known["seconds"]
+    rows = []
+    for name, shape in SHAPES.items():
+        operations = SEQUENCES * shape.operations_a_sequence
+        working = known["peak_mib"] * shape.width / one.width
+        rows.append(
+            [
+                name, f"{operations:.1e}", duration_text(operations / speed), duration_text(operations / GPU),
+                bytes_text(2 * shape.parameters), "–" if pd.isna(working) else bytes_text(working * 2**20),
+            ]
+        )  # fmt: skip
+    header = ["model", "operations", "on this machine", "on a GPU", "weights in bf16", "working memory"]
+    return scrolling(table(rows, header), "A head table in larger models") + (
+        f"\n\nThis machine does {speed / 1e9:.0f} billion operations a second in the capture of Pythia's shape, in fp32; a GPU "
+        f"is taken to do {GPU / 1e12:.0f} trillion."
+    )
+
+
 PAGES = {
+    "scaling": scaling,
     "capture": lambda: page(
         "capture",
         ["model", "contestant", "sequences", "seconds", "times (d)", "peak memory over the weights (MiB)"],
