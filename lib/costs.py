@@ -48,10 +48,7 @@ def _mib(value):
 
 # Scaling up -------------------------------------------------------------------------
 
-SEQUENCES, TOKENS = (
-    2_000 + 200,
-    256,
-)  # of a head table of the paper's batch, those of the prefix-matching score with them
+SEQUENCES, REPEATED, TOKENS = 2_000, 200, 256  # the paper's batch, and that of the prefix-matching score
 GPU = 100e12  # operations a second: a tenth of what an H100 promises in bf16
 
 
@@ -93,12 +90,13 @@ def scaling():
     speed = known["sequences"] * one.operations_a_sequence / known["seconds"]
     rows = []
     for name, shape in SHAPES.items():
-        operations = SEQUENCES * shape.operations_a_sequence
-        working = known["peak_mib"] * shape.width / one.width
+        operations = (SEQUENCES + REPEATED) * shape.operations_a_sequence
+        micro_batch = known["peak_mib"] * 2**20 * shape.width / one.width
+        z = 4 * SEQUENCES * shape.layers * shape.width
         rows.append(
             [
                 name, f"{operations:.1e}", duration_text(operations / speed), duration_text(operations / GPU),
-                bytes_text(2 * shape.parameters), "–" if pd.isna(working) else bytes_text(working * 2**20),
+                bytes_text(2 * shape.parameters), "–" if pd.isna(micro_batch) else bytes_text(micro_batch + z),
             ]
         )  # fmt: skip
     header = ["model", "operations", "on this machine", "on a GPU", "weights in bf16", "working memory"]
