@@ -9,6 +9,7 @@ rebuilds no more than it must.  --pdf makes the narrative, without the pages of 
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -19,12 +20,13 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from lib import colophon, explorer_pages, lessons
+from lib import colophon, explorer_pages, heads, lessons, provenance
 from lib.lean import keep_used_icons
 from lib.pages import FINDING_PAGES, PAGES, Report
-from lib.panel import UserError, load_panel
-from lib.paths import ROOT, atomic
+from lib.panel import UserError, load_panel, panel_path
+from lib.paths import ROOT, atomic, results_dir
 from lib.run import notebooks, status_of
+from lib.sweep import MEASUREMENTS
 from lib.words import join
 
 
@@ -124,18 +126,52 @@ def toc(jobs, taught=()):
 
 
 def build(panel_argument, folder):
-    """Assemble in folder/_build/site and build into folder/_build/html.
+    """Assemble in folder/_build/site and build into folder/_build/html, if anything has changed since that was done.
 
     Returns (exit code of Jupyter Book, path of the first page).  Warnings are errors.
     """
-    site = folder / "_build" / "site"
+    site, html = folder / "_build" / "site", folder / "_build" / "html"
+    stamp, key = folder / "_build" / "made-from", made_from(panel_argument)
+    if stamp.is_file() and stamp.read_text() == key and (html / "index.html").is_file():
+        return 0, html / "index.html"
+    stamp.unlink(missing_ok=True)
     assemble(panel_argument, site)
-    code, html = _jupyter_book(site, folder), folder / "_build" / "html"
+    code = _jupyter_book(site, folder)
     if code == 0:
         # Sphinx copies these only if it also has a page to write.
         shutil.copytree(site / "book" / "_static", html / "_static", dirs_exist_ok=True)
         keep_used_icons(html)
+        with atomic(stamp) as path:
+            path.write_text(key)
     return code, html / "index.html"
+
+
+def made_from(panel_argument):
+    """Hash of all that a report is made from: text, code, notebooks, panel, weights, tables, runs, versions, commit."""
+    panel = load_panel(panel_argument)
+    trees = [ROOT / "book", ROOT / "lib", ROOT / "notebooks", results_dir(panel.name)]
+    files = [ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")] + [panel_path(panel_argument)]
+    files += [ROOT / spec.path / "training.json" for spec in panel.models.values() if spec.path]
+    files += [path for tree in trees for path in sorted(tree.rglob("*")) if "__pycache__" not in path.parts]
+    tables = [
+        [
+            name,
+            r.name,
+            heads.sources(panel, name, r.name),
+            *(k.current(panel, name, r.name) for k in MEASUREMENTS.values()),
+        ]
+        for name, spec in panel.models.items()
+        for r in spec.revisions
+    ]
+    return provenance.digest(
+        {
+            "files": [[os.path.relpath(p, ROOT), provenance.file_digest(p)] for p in files if p.is_file()],
+            "tables": tables,
+            "panel": str(panel_argument),
+            "versions": provenance.versions(*colophon.PACKAGES),
+            "commit": provenance.commit(),
+        }
+    )
 
 
 def _jupyter_book(site, folder, *options):

@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from conftest import tiny_model
 from test_capture import ARCHITECTURES
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from benchmarks import contestants, tables, timing
+from lib import costs
 from lib.ablation import capability
 from lib.batch import induction_batch
 
@@ -61,11 +64,28 @@ def test_an_exponent_is_that_of_a_power_law():
 
 
 def test_saved_tables_are_read_back_with_where_they_were_measured(tmp_path, monkeypatch):
-    from lib import costs
-
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     monkeypatch.setattr(costs, "FOLDER", tmp_path)
     assert costs.read("growth") is None
     tables.save("growth", pd.DataFrame({"grows": ["layers"], "seconds": [1.5]}))
     table, machine = costs.read("growth")
     assert table["seconds"].tolist() == [1.5] and machine["threads"] == timing.THREADS
+
+
+@pytest.mark.parametrize(
+    "name, architecture, settings",
+    [
+        ("Pythia 1B", "gpt_neox", {"intermediate_size": 8192, "num_hidden_layers": 16}),
+        ("OLMo 7B", "olmo", {"intermediate_size": 11008, "num_hidden_layers": 32}),
+        ("Llama 2 70B", "llama", {"intermediate_size": 28672, "num_hidden_layers": 80, "num_key_value_heads": 8}),
+    ],
+)
+def test_the_shapes_that_costs_are_worked_out_for_have_the_parameters_of_transformers_models(
+    name, architecture, settings
+):
+    shape = costs.SHAPES[name]
+    settings |= {"hidden_size": shape.width, "num_attention_heads": 64 if shape.width == 8192 else 32}
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(architecture, **settings))
+    matrices = [p.numel() for n, p in model.base_model.named_parameters() if p.ndim == 2 and "embed" not in n]
+    assert shape.layers == len(model.base_model.layers) and shape.parameters == sum(matrices)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -169,6 +170,28 @@ def test_the_status_map_has_a_mark_a_run(pages):
         marks = table.select("td a")
         assert len(marks) == 5 * len(TOKENS)
         assert all(mark.select_one("[aria-hidden]").get_text() in "✓✗?" for mark in marks)
+
+
+def test_a_report_is_built_again_only_if_something_has_changed(site, tmp_path, monkeypatch):
+    folder = site.parents[1]
+    panel, results = str(folder / "tiny.yml"), folder / "results"
+    monkeypatch.setenv("CIRCUITS_RESULTS", str(results))
+
+    def refuse(*_):
+        raise AssertionError("built again")
+
+    with monkeypatch.context() as unchanged:
+        unchanged.setattr(book, "assemble", refuse)
+        assert book.build(panel, folder) == (0, site / "index.html")
+
+    before = book.made_from(panel)
+    monkeypatch.setenv("CIRCUITS_RESULTS", str(shutil.copytree(results, tmp_path / "results")))
+    assert book.made_from(panel) == before
+    run_page = tmp_path / "results" / "tiny" / "runs" / "F1" / "tiny-olmo" / "step0.ipynb"
+    run_page.write_text(run_page.read_text() + "\n")
+    other_run = book.made_from(panel)
+    monkeypatch.setattr("lib.heads.weights_digest", lambda folder: "other weights")
+    assert len({before, other_run, book.made_from(panel)}) == 3
 
 
 def text_of(pages, name):
