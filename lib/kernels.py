@@ -84,7 +84,7 @@ def _become_kernel(receiving, sending):
     os.environ.update(environment)
     os.chdir(folder)
     pandas.options.display.max_columns = 20  # as in any kernel: it was imported outside of one
-    connection = command[command.index("-f") + 1]
+    arguments = command[command.index("ipykernel_launcher") + 1 :]
     # A kernel ends with its parent if it knows it; what ipykernel read of the environment is from before the fork.
-    sys.argv[1:] = ["-f", connection, f"--IPKernelApp.parent_handle={os.getppid()}"]
+    sys.argv[1:] = [*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"]
     IPKernelApp.launch_instance()
