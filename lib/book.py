@@ -9,7 +9,6 @@ rebuilds no more than it must.  --pdf makes the narrative, without the pages of 
 """
 
 import argparse
-import os
 import re
 import shutil
 import subprocess
@@ -149,10 +148,18 @@ def build(panel_argument, folder):
 def made_from(panel_argument):
     """Hash of all that a report is made from: text, code, notebooks, panel, weights, tables, runs, versions, commit."""
     panel = load_panel(panel_argument)
-    trees = [ROOT / "book", ROOT / "lib", ROOT / "notebooks", results_dir(panel.name)]
-    files = [ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")] + [panel_path(panel_argument)]
-    files += [ROOT / spec.path / "training.json" for spec in panel.models.values() if spec.path]
-    files += [path for tree in trees for path in sorted(tree.rglob("*")) if "__pycache__" not in path.parts]
+    trees = {
+        "book": ROOT / "book",
+        "lib": ROOT / "lib",
+        "notebooks": ROOT / "notebooks",
+        "results": results_dir(panel.name),
+    }
+    files = [[name, ROOT / name] for name in ("_config.yml", "_toc.yml", "requirements.txt")]
+    files += [["panel", panel_path(panel_argument)]]
+    files += [[name, ROOT / spec.path / "training.json"] for name, spec in panel.models.items() if spec.path]
+    for name, tree in trees.items():
+        found = (path for path in sorted(tree.rglob("*")) if "__pycache__" not in path.parts)
+        files += [[f"{name}/{path.relative_to(tree)}", path] for path in found]
     tables = [
         [
             name,
@@ -165,9 +172,9 @@ def made_from(panel_argument):
     ]
     return provenance.digest(
         {
-            "files": [[os.path.relpath(p, ROOT), provenance.file_digest(p)] for p in files if p.is_file()],
+            "files": [[name, provenance.file_digest(path)] for name, path in files if path.is_file()],
             "tables": tables,
-            "panel": str(panel_argument),
+            "panel": str(panel_argument),  # as pages name it in commands
             "versions": provenance.versions(*colophon.PACKAGES),
             "commit": provenance.commit(),
         }

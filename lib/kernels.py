@@ -31,6 +31,9 @@ def forked_kernel():
             self.process, self.pid = _Process(process), process.pid
             return self.connection_info
 
+        async def wait(self):  # its own looks every tenth of a second
+            return self.process.wait()
+
     class Manager(AsyncKernelManager):
         def __init__(self, **kwargs):
             super().__init__(**kwargs)

@@ -281,6 +281,7 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
 
     Raises PanelError for wrong names, lib.sweep.Refused if a checkpoint cannot be had.
 
+    workers: measurements at a time; of notebooks it is one more, since each waits a third of its time for its kernel.
     skip: "causal" tables, "notebooks" or both.  A notebook looks at a model's whole
     training, so that only without notebooks `revisions` alone are measured.
     evict: remove a hub's checkpoints from the cache once their tables are safe.
@@ -303,13 +304,13 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
         return {}, unmeasured
     digests = head_digests(panel, models)
     keys = {job: key_of(job, panel, digests) for job in jobs}
-    if whole:
-        keys |= {lesson: lessons.key_of(lesson, panel, digests) for lesson in lessons.plan(panel_argument)}
+    if whole:  # lessons first: they take longest
+        keys = {lesson: lessons.key_of(lesson, panel, digests) for lesson in lessons.plan(panel_argument)} | keys
     todo = [job for job in keys if not is_done(job, keys[job])]
     print(f"{len(keys)} runs, {len(keys) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
     context = fork_server()
-    with stoppable(ThreadPoolExecutor(workers)) as pool:
+    with stoppable(ThreadPoolExecutor(workers + 1)) as pool:
         futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
         for future in tqdm(
             as_completed(futures), total=len(todo), desc="executing notebooks", unit="run", disable=not todo
@@ -347,7 +348,7 @@ def main(arguments=None):
     parser.add_argument("--findings", nargs="+", metavar="F", help="only these findings")
     parser.add_argument("--models", nargs="+", metavar="MODEL", help="only these models")
     parser.add_argument("--revisions", nargs="+", metavar="REVISION", help="only these revisions")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (default: all cores)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cores to use (default: all)")
     parser.add_argument("--check", action="store_true", help="only say what is there and what it would take")
     parser.add_argument("--device", choices=DEVICES, help="where models are measured (default: what the panel says)")
     parser.add_argument(

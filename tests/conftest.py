@@ -62,6 +62,7 @@ def panel_content(folder):
     }
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     """For pytest-xdist: tests that share what takes long to make run in one process, those of the built site or of a file."""
     for item in items:
