@@ -147,7 +147,7 @@ def statistics(repeats):
 # revision two of its three heads are there.
 FINAL_CIRCUIT = [(8, 4), (11, 0), (11, 1)]
 OWN_CIRCUIT = FINAL_CIRCUIT[:2]
-ABLATION_SEQUENCES = 8
+ABLATION_SEQUENCES = 4
 
 
 def ablation(repeats):
