@@ -9,14 +9,14 @@ in a process each.  --save keeps the tables in book/data/benchmarks, from where 
 import argparse
 import sys
 
-from benchmarks import tables
+from benchmarks import report, tables
 
 TABLES = {
     "capture": tables.capture,
     "statistics": tables.statistics,
     "ablation": tables.ablation,
     "growth": tables.growth,
-    "report": tables.report,
+    "report": report.report,
     "training": tables.training,
     "fullsize": tables.fullsize,
 }

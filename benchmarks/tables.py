@@ -2,14 +2,11 @@
 
 import os
 import platform
-import resource
-import shutil
 import statistics as statistics_
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,11 +24,10 @@ from lib import causal, mini, provenance
 from lib.costs import FOLDER
 from lib.batch import InductionBatch, induction_batch
 from lib.panel import Revision, load_panel
-from lib.paths import ROOT, atomic, results_dir
-from lib.run import fork_server, plan, status_of, through_papermill
+from lib.paths import ROOT, atomic
+from lib.run import status_of
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "papermill", "jupyter-book")
-MEASURED = ("heads", "causal", "explorer")  # what the report is made from, in results/<panel>/
 
 
 def machine():
@@ -235,74 +231,6 @@ def growth(repeats):
             for value in values
         ]
     return pd.DataFrame(rows)
-
-
-# The report -------------------------------------------------------------------------
-
-
-def report(repeats):
-    """The report of the mini panel from measured tables, on all cores: where the seconds go, and memory."""
-    whole = pd.DataFrame([_report_in_parts() for _ in range(repeats)]).median()
-    jobs = plan("mini", revisions=[last_revision("mini")])
-    parts = pd.DataFrame([_run_of(job) for _ in range(repeats) for job in jobs]).median()
-    peak = parts.pop("peak_mib")
-    table = pd.concat([whole, parts.add_prefix("one notebook: ")]).rename_axis("what").reset_index(name="seconds")
-    table["peak_mib"] = np.where(table["what"].str.startswith("one notebook"), peak, np.nan)
-    return table
-
-
-def _report_in_parts():
-    """Seconds of each step from measured tables to the built report, and of the same again with nothing changed."""
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder, "results", "mini")
-        for kind in MEASURED:
-            shutil.copytree(results_dir("mini") / kind, results / kind)
-        environment = os.environ | {"CIRCUITS_RESULTS": str(results.parent)}
-
-        def seconds(*command):
-            started = time.perf_counter()
-            subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=True, capture_output=True)
-            return time.perf_counter() - started
-
-        execute = "-m", "lib.run", "--panel", "mini"
-        build = "-c", f"from lib.book import build, Path; raise SystemExit(build('mini', Path({folder!r}))[0])"
-        lay_out = "-c", f"from lib.book import assemble, Path; assemble('mini', Path({folder!r}, '_build', 'site'))"
-        found = {"executing the notebooks": seconds(*execute), "building the book": seconds(*build)}
-        found["both"] = sum(found.values())
-        again = {"executing": seconds(*execute), "building": seconds(*build)}
-        found |= {f"nothing changed: {what}": taken for what, taken in again.items()}
-        found["nothing changed: both"] = sum(again.values())
-        return found | {"of a build: laying out the pages": seconds(*lay_out)}
-
-
-def last_revision(panel_name):
-    """Name of the last revision of a panel's first model."""
-    return next(iter(load_panel(panel_name).models.values())).revisions[-1].name
-
-
-def _run_of(job):
-    """Seconds of one notebook by part, from papermill's own record, and peak memory of its kernel."""
-    with ProcessPoolExecutor(1, fork_server()) as pool:
-        return pool.submit(_run_in_parts, job).result()
-
-
-def _run_in_parts(job):
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
-        executed = through_papermill(job, Path(folder, "out.ipynb"))
-        whole = time.perf_counter() - started
-    cells = [(c.source, c.metadata.papermill["duration"] or 0.0) for c in executed.cells if c.cell_type == "code"]
-    took = lambda kind: sum(seconds for source, seconds in cells if kind(source))  # noqa: E731
-    opening = took(lambda source: "open_run" in source)
-    figures = took(lambda source: source.startswith("figures."))
-    everything = took(lambda source: True)
-    return {
-        "imports, and reading the tables": opening,
-        "figures": figures,
-        "the other cells": everything - opening - figures,
-        "starting and stopping a kernel, messages, files": whole - everything,
-        "peak_mib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
-    }
 
 
 # Training ---------------------------------------------------------------------------

@@ -1,10 +1,13 @@
 """The contestants of the benchmark measure the same thing; how long they take is no test's business."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_model
+from conftest import ROOT, tiny_model
 from test_capture import ARCHITECTURES
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -49,6 +52,11 @@ def test_peak_memory_is_that_of_the_call_and_not_of_what_was_there_before():
 
     peak = timing.peak_memory(partial(sizes, 300), allocate)
     assert np.isnan(peak) or peak == pytest.approx(300, rel=0.1)
+
+
+def test_what_measures_the_memory_of_runs_adds_no_torch_to_them():
+    line = "import sys, benchmarks.report; raise SystemExit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", line], cwd=ROOT).returncode == 0
 
 
 def test_the_ablation_benchmark_has_a_whole_causal_table():

@@ -210,6 +210,16 @@ def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, f
     assert shown_by(run.plan(tiny_panel, [finding], ["tiny-neox"], ["step1000"])[0].output) == shown
 
 
+def test_a_run_that_reads_measured_tables_imports_no_torch(tiny_panel, tmp_path, monkeypatch):
+    for finding in FINDINGS:
+        notebook = nbformat.read(run.notebook_of(finding), as_version=4)
+        notebook.cells.append(nbformat.v4.new_code_cell("import sys\nassert 'torch' not in sys.modules"))
+        nbformat.write(notebook, tmp_path / run.notebook_of(finding).name)
+    monkeypatch.setattr(run, "NOTEBOOKS", tmp_path)
+    narrow = ["--models", "tiny-neox", "--revisions", "step1000", "--skip", "causal"]
+    assert run.main(["--panel", tiny_panel, *narrow]) == 0
+
+
 def shown_by(path):
     """The outputs of an executed notebook, without its streams."""
     return [o.data for c in nbformat.read(path, as_version=4).cells for o in c.get("outputs", []) if "data" in o]
