@@ -25,7 +25,9 @@ TABLES = {
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time the measurements.")
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)} (default: all)")
-    parser.add_argument("--models", nargs="+", metavar="MODEL", help="for the table capture: only these models")
+    parser.add_argument(
+        "--models", nargs="+", metavar="MODEL", help="for the tables capture and statistics: only these models"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="timed rounds; the table has their medians (default: 3)")
     parser.add_argument("--save", action="store_true", help="keep the tables in book/data/benchmarks")
     options = parser.parse_args(arguments)
@@ -34,7 +36,7 @@ def main(arguments=None):
         parser.error(f"no table is called {unknown[0]!r}; there are {', '.join(TABLES)}")
     for name in options.tables or TABLES:
         print(f"\n{name}: {TABLES[name].__doc__.splitlines()[0]}", flush=True)
-        chosen = {"models": options.models} if name == "capture" else {}
+        chosen = {"models": options.models} if name in ("capture", "statistics") else {}
         table = TABLES[name](options.repeats, **chosen)
         print(table.to_string(index=False, float_format=lambda v: f"{v:.3g}"), flush=True)
         if options.save:

@@ -107,14 +107,18 @@ def capture(repeats, models=None):
     return pd.DataFrame(rows)
 
 
-def statistics(repeats):
-    """Means, participation ratios and 200 replicates of everything, against the forward passes they belong to."""
+def statistics(repeats, models=None):
+    """Means, participation ratios and 200 replicates of everything, against the forward passes they belong to.
+
+    models: names, of shapes.SHAPES and the mini panel; the 1B shapes and the mini panel if None.
+    """
     torch.set_num_threads(timing.THREADS)
     rows = []
-    for name in ("Pythia 1B", "OLMo 1B"):
+    for name in models or ["Pythia 1B", "OLMo 1B", *load_panel("mini").models]:
         model, batch = shapes.subject(name)
         config = model.config
-        heads, d_head = config.num_hidden_layers * config.num_attention_heads, 2048 // config.num_attention_heads
+        heads = config.num_hidden_layers * config.num_attention_heads
+        d_head = config.hidden_size // config.num_attention_heads
         rng = np.random.default_rng(0)
         per_sequence = {str(i): rng.random((2000, heads)) for i in range(9)}  # as many quantities as collect returns
         z = rng.standard_normal((2000, heads, d_head)).astype(np.float32)
