@@ -9,7 +9,8 @@ in a process each.  --save keeps the tables in book/data/benchmarks, from where 
 import argparse
 import sys
 
-from benchmarks import report, tables
+from benchmarks import report, shapes, tables
+from lib.panel import load_panel
 
 TABLES = {
     "capture": tables.capture,
@@ -34,6 +35,10 @@ def main(arguments=None):
     unknown = [name for name in options.tables if name not in TABLES]
     if unknown:
         parser.error(f"no table is called {unknown[0]!r}; there are {', '.join(TABLES)}")
+    models = [*shapes.SHAPES, *load_panel("mini").models]
+    strange = [name for name in options.models or () if name not in models]
+    if strange:
+        parser.error(f"no model is called {strange[0]!r}; there are {', '.join(map(repr, models))}")
     for name in options.tables or TABLES:
         print(f"\n{name}: {TABLES[name].__doc__.splitlines()[0]}", flush=True)
         chosen = {"models": options.models} if name in ("capture", "statistics") else {}
