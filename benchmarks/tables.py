@@ -243,7 +243,7 @@ TRAINED_TOKENS = 400_000  # of each model, from its beginning
 
 
 def training(repeats):
-    """Training the mini models: tokens a second on one core, and where the time goes (PyTorch's profiler and a clock)."""
+    """Training the mini models: tokens a second on one core, and where the time goes (a clock, and PyTorch's profiler)."""
     torch.set_num_threads(1)
     rows = []
     for name, recipe in mini.RECIPES.items():
@@ -262,9 +262,32 @@ def training(repeats):
                 "model": name,
                 "tokens_a_second_a_core": statistics_.median(speeds),
                 "share_drawing_text": statistics_.median(sampling),
+                **operators(recipe),
             }
         )
     return pd.DataFrame(rows)
+
+
+OPERATORS = {  # a share of the training table: beginnings of PyTorch's names of operators
+    "share_matrix_products": ("aten::mm", "aten::addmm"),
+    # Without dropout it is fused; with dropout, products in batches, softmax and random numbers.
+    "share_attention": ("aten::_scaled_dot_product", "aten::bmm", "aten::_softmax", "aten::bernoulli"),
+    "share_optimiser": ("aten::_fused_adam", "aten::_foreach", "aten::linalg_vector_norm"),
+}
+PROFILED_STEPS = 20
+
+
+def operators(recipe):
+    """Shares of OPERATORS in the time of all, without what they call, in some steps at the longest context."""
+    recipe = replace(recipe, contexts={0: max(recipe.contexts.values())})
+    revisions = [Revision(name=str(steps), tokens=steps * recipe.batch_tokens) for steps in (0, PROFILED_STEPS)]
+    with torch.profiler.profile() as profile:
+        mini.train(recipe, revisions, save=lambda model, revision: None)
+    took = {event.key: event.self_cpu_time_total for event in profile.key_averages()}
+    return {
+        share: sum(time for name, time in took.items() if name.startswith(names)) / sum(took.values())
+        for share, names in OPERATORS.items()
+    }
 
 
 class Stopwatch:

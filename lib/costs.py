@@ -140,8 +140,11 @@ PAGES = {
     ),
     "training": lambda: page(
         "training",
-        ["model", "tokens a second, one core", "of which drawing text"],
-        lambda r: [r.model, f"{r.tokens_a_second_a_core:,.0f}", percent(r.share_drawing_text)],
+        ["model", "tokens a second, one core", "drawing text", "matrix products", "attention", "optimiser"],
+        lambda r: [
+            r.model, f"{r.tokens_a_second_a_core:,.0f}", percent(r.share_drawing_text), percent(r.share_matrix_products),
+            percent(r.share_attention), percent(r.share_optimiser),
+        ],
     ),
     "fullsize": lambda: page(
         "fullsize",
