@@ -175,9 +175,24 @@ def ablation(repeats):
                 "forward_s": seconds["forward"],
                 "table_s": seconds["table"],
                 "passes": seconds["table"] / seconds["forward"],
+                "counted": counted(config, sets),
             }
         )
     return pd.DataFrame(rows)
+
+
+def counted(config, sets):
+    """How many forward passes a causal table is by its matrix products, counted in d_model^2 a token; attention itself left out."""
+    splits, _ = lib_ablation.split_by_layer([frozenset(heads) for heads in sets], config.num_hidden_layers)
+    neox = config.model_type == "gpt_neox"
+    mlp = (2 if neox else 3) * config.intermediate_size / config.hidden_size
+    table, entering = 0.0, 1
+    for parents, _ in splits[:-1]:
+        # query, key and value are computed before streams split, the output after, the MLP before where it is parallel
+        table += 3 * entering + len(parents) + mlp * (entering if neox else len(parents))
+        entering = len(parents)
+    table += 3 * entering  # of the last layer, what all positions take part in
+    return table / (config.num_hidden_layers * (4 + mlp) + config.vocab_size / config.hidden_size)
 
 
 # Growth -----------------------------------------------------------------------------

@@ -120,9 +120,10 @@ PAGES = {
     ),
     "ablation": lambda: page(
         "ablation",
-        ["model", "conditions", "distinct", "one forward pass (s)", "the whole table (s)", "in forward passes"],
+        ["model", "conditions", "distinct", "one forward pass (s)", "the whole table (s)", "in forward passes", "by counting"],
         lambda r: [
             r.model, r.conditions, r.distinct, f"{r.forward_s:.3g}", f"{r.table_s:.3g}", f"{r.passes:.1f}",
+            f"{r.counted:.1f}",
         ],
     ),
     "growth": lambda: page(

@@ -11,7 +11,7 @@ from conftest import ROOT, tiny_model
 from test_capture import ARCHITECTURES
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from benchmarks import contestants, tables, timing
+from benchmarks import contestants, shapes, tables, timing
 from lib import costs
 from lib.ablation import capability
 from lib.batch import induction_batch
@@ -64,6 +64,18 @@ def test_the_ablation_benchmark_has_a_whole_causal_table():
 
     conditions = causal.conditions(tables.OWN_CIRCUIT, [], tables.FINAL_CIRCUIT, 16, 8)
     assert len(conditions) == 45 and min(layer for _, _, heads in conditions[1:] for layer, _ in heads) == 8
+
+
+@pytest.mark.parametrize("name", ["Pythia 1B", "OLMo 1B"])
+def test_counting_a_causal_table(name):
+    architecture, settings = shapes.SHAPES[name]
+    config = AutoConfig.for_model(architecture, **settings)
+    one = tables.counted(config, [[(0, 0)]])
+    body = config.num_hidden_layers / (config.num_hidden_layers + 2)  # logits cost about as much as two layers
+    assert body - 0.1 < one < body and one == tables.counted(config, [[], []])
+    twice = tables.counted(config, [[(0, 0)], [(0, 1)]])
+    last = tables.counted(config, [[(15, 0)], [(15, 1)]])  # what sets share is computed once
+    assert 1.9 * one < twice < 2 * one and last == one
 
 
 def test_an_exponent_is_that_of_a_power_law():
