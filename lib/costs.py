@@ -10,6 +10,7 @@ from lib.paths import ROOT
 from lib.words import bytes_text, duration_text, percent
 
 FOLDER = ROOT / "book" / "data" / "benchmarks"
+NOT_MEASURED = "Not measured yet: `python -m benchmarks {} --save` measures it."
 
 
 def read(name):
@@ -36,14 +37,46 @@ def page(name, header, row):
     """
     found = read(name)
     if found is None:
-        return f"Not measured yet: `python -m benchmarks {name} --save` measures it."
+        return NOT_MEASURED.format(name)
     frame, machine = found
     rows = [row(r) for r in frame.itertuples()]
     return scrolling(table(rows, header), f"Benchmark: {name}") + f"\n\n{machine_text(machine)}"
 
 
-def _mib(value):
-    return "–" if pd.isna(value) else f"{value:,.0f}"
+def _mib(value, whole=None):
+    """MiB, and in brackets its ratio to the whole if there is one."""
+    if pd.isna(value):
+        return "–"
+    return f"{value:,.0f}" + (f" ({value / whole:.2f})" if whole else "")
+
+
+def capture():
+    """One checkpoint by contestant: a table of seconds, with their ratio to (d), and one of memory, with its ratio to (b)."""
+    found = read("capture")
+    if found is None:
+        return NOT_MEASURED.format("capture")
+    frame, machine = found
+    known = frame.set_index(["model", "contestant"])
+    models, contestants = (list(frame[column].unique()) for column in ("model", "contestant"))
+    letters = [f"({c[1:].partition(')')[0]})" for c in contestants]
+    seconds, memory = [], []
+    for model in models:
+        of = known.loc[model]
+        n = of["sequences"].iloc[0]
+        seconds.append(
+            [model, f"{n:,}", *(f"{r.seconds:.3g} ({r.times_d:.2f})" for r in of.loc[contestants].itertuples())]
+        )
+        plainly = of["peak_mib"].iloc[letters.index("(b)")]
+        memory.append([model, f"{n:,}", *(_mib(v, plainly) for v in of.loc[contestants, "peak_mib"])])
+    return "\n\n".join(
+        [
+            "Seconds, and in brackets times those of (d):",
+            scrolling(table(seconds, ["model", "sequences", *letters]), "Benchmark: capture, time"),
+            "Peak memory over the weights in MiB, and in brackets times that of (b):",
+            scrolling(table(memory, ["model", "sequences", *letters]), "Benchmark: capture, memory"),
+            machine_text(machine),
+        ]
+    )
 
 
 # Scaling up -------------------------------------------------------------------------
@@ -108,11 +141,7 @@ def scaling():
 
 PAGES = {
     "scaling": scaling,
-    "capture": lambda: page(
-        "capture",
-        ["model", "contestant", "sequences", "seconds", "times (d)", "peak memory over the weights (MiB)"],
-        lambda r: [r.model, r.contestant, r.sequences, f"{r.seconds:.3g}", f"{r.times_d:.2f}", _mib(r.peak_mib)],
-    ),
+    "capture": capture,
     "statistics": lambda: page(
         "statistics",
         ["model", "forward passes of 2,000 sequences (s)", "statistics (s)", "share"],
