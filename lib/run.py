@@ -16,9 +16,10 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import connection, forkserver
 from pathlib import Path
 
 import nbformat
@@ -253,27 +254,41 @@ def fork_server():
 
 def _execute_in_process(context, job, key):
     """Run a job in a fresh process; returns None or what went wrong, also if the process died."""
-    parent, child = context.Pipe(duplex=False)
-    process = context.Process(target=_send_result, args=(child, job, key, dict(os.environ)))
-    process.start()
-    child.close()
-    try:
-        error = parent.recv()
-    except EOFError:
-        error = None
-    process.join()
-    if process.exitcode == -signal.SIGINT:
-        error = "interrupted"
-    elif process.exitcode:
-        error = f"the process ended with exit code {process.exitcode}"
+    error, exit_code = in_process(context, execute, job, key)
+    if exit_code == -signal.SIGINT:
+        return "interrupted"
+    if exit_code:
+        error = f"the process ended with exit code {exit_code}"
         put_in_place(job.notebook, job, key, error)
     return error
 
 
-def _send_result(pipe, job, key, environment):
+# Starting a process, multiprocessing also collects the exit codes of all that have ended, and in two threads at a time
+# each takes them from the other.
+_one_thread = threading.Lock()
+
+
+def in_process(context, function, *arguments):
+    """Call a function in a fresh process, from any thread: (what it returned, exit code); (None, exit code) if it died."""
+    parent, child = context.Pipe(duplex=False)
+    process = context.Process(target=_send_result, args=(child, dict(os.environ), function, arguments))
+    with _one_thread:
+        process.start()
+    child.close()
+    try:
+        result = parent.recv()
+    except EOFError:
+        result = None
+    connection.wait([process.sentinel])
+    with _one_thread:
+        process.join()
+    return result, process.exitcode
+
+
+def _send_result(pipe, environment, function, arguments):
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a run at once; the parent tells the user
     os.environ |= environment  # the fork server has kept the one it was started with
-    pipe.send(execute(job, key))
+    pipe.send(function(*arguments))
 
 
 def run(panel_argument, findings=None, models=None, revisions=None, workers=2, skip=(), evict=False):

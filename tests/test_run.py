@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import psutil
@@ -165,6 +166,14 @@ def test_a_kernel_ends_with_the_process_that_wanted_it(tiny_panel, notebooks, tm
     kernel = psutil.Process(int(note.read_text()))
     process.kill()
     wait_until(lambda: not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_processes_of_many_threads_keep_their_results_and_exit_codes_apart():
+    context = run.fork_server()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: run.in_process(context, abs, -n), range(100)))
+        assert found == [(n, 0) for n in range(100)]
+        assert list(pool.map(lambda n: run.in_process(context, os._exit, n), range(8))) == [(None, n) for n in range(8)]
 
 
 def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_panel, notebooks, capsys):
