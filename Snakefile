@@ -13,9 +13,11 @@ import sys
 
 sys.path.insert(0, workflow.basedir)
 
-from lib import heads, provenance, run
-from lib.panel import load_panel
-from lib.paths import results_dir
+from lib import provenance
+from lib.files import results_dir
+from lib.panels.panel import load_panel
+from lib.report import jobs
+from lib.tables import heads
 
 PANEL = str(config.get("panel", "mini"))
 panel = load_panel(PANEL)
@@ -35,12 +37,12 @@ def measured(model, revision=None):
 
 wildcard_constraints:
     model="|".join(panel.models),
-    finding="|".join(run.notebooks()),
+    finding="|".join(jobs.notebooks()),
 
 
 rule all:
     input:
-        expand(STAMPS / "executed" / "{model}" / "{finding}", model=panel.models, finding=run.notebooks()),
+        expand(STAMPS / "executed" / "{model}" / "{finding}", model=panel.models, finding=jobs.notebooks()),
 
 
 # A head table, a causal table and attention rows; the last revision first, since the others need its circuit.
@@ -66,7 +68,7 @@ rule execute:
         touch(STAMPS / "executed" / "{model}" / "{finding}"),
     params:
         made_from=lambda w: [
-            provenance.file_digest(run.notebook_of(w.finding)), provenance.code_digest(*run.READING_CODE)
+            provenance.file_digest(jobs.notebook_of(w.finding)), provenance.code_digest(*jobs.READING_CODE)
         ],
     threads: 2
     shell:

@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from benchmarks import report, shapes, tables
-from lib.panel import load_panel
+from lib.panels.panel import load_panel
 
 TABLES = {
     "capture": tables.capture,

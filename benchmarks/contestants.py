@@ -8,9 +8,8 @@ attention_<class> and pr [layer * head], top1.
 import numpy as np
 import torch
 
-from lib import capture, metrics
-from lib.attention import MICRO_BATCH_TOKENS
-from lib.bridge import as_bridge
+from lib.measure import capture, metrics
+from lib.measure.attention import MICRO_BATCH_TOKENS, as_bridge
 
 
 def parts(batch):

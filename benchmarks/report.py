@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lib.panel import load_panel
-from lib.paths import ROOT, results_dir
-from lib.run import fork_server, plan, through_papermill
+from lib.files import ROOT, results_dir
+from lib.panels.panel import load_panel
+from lib.report.execution import fork_server, through_papermill
+from lib.report.jobs import plan
 
 MEASURED = ("heads", "causal", "explorer")  # what the report is made from, in results/<panel>/
 ONE = "one notebook"
@@ -47,9 +48,9 @@ def _report_in_parts():
             subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=True, capture_output=True)
             return time.perf_counter() - started
 
-        execute = "-m", "lib.run", "--panel", "mini"
-        build = "-c", f"from lib.book import build, Path; raise SystemExit(build('mini', Path({folder!r}))[0])"
-        lay_out = "-c", f"from lib.book import assemble, Path; assemble('mini', Path({folder!r}, '_build', 'site'))"
+        execute = "-m", "lib.report.execution", "--panel", "mini"
+        build = "-c", f"from lib.report.book import build, Path; raise SystemExit(build('mini', Path({folder!r}))[0])"
+        lay_out = "-c", f"from lib.report.book import assemble, Path; assemble('mini', Path({folder!r}, '_build', 'site'))"
         found = {"executing the notebooks": seconds(*execute), "building the book": seconds(*build)}
         found["both"] = sum(found.values())
         again = {"executing": seconds(*execute), "building": seconds(*build)}

@@ -3,9 +3,9 @@
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from lib import models
-from lib.batch import induction_batch
-from lib.panel import load_panel
+from lib.measure.batch import induction_batch
+from lib.panels import checkpoints as models
+from lib.panels.panel import load_panel
 
 WIDTH = {"vocab_size": 50304, "hidden_size": 2048, "tie_word_embeddings": False, "use_cache": False}
 DENSE = WIDTH | {"num_hidden_layers": 16, "intermediate_size": 8192}

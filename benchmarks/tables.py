@@ -18,14 +18,16 @@ import yaml
 from tqdm import tqdm
 
 from benchmarks import contestants, shapes, timing
-from lib import ablation as lib_ablation
-from lib import capture as lib_capture
-from lib import causal, mini, provenance
-from lib.costs import FOLDER
-from lib.batch import InductionBatch, induction_batch
-from lib.panel import Revision, load_panel
-from lib.paths import ROOT, atomic
-from lib.run import status_of
+from lib import provenance
+from lib.files import ROOT, atomic
+from lib.measure import ablation as lib_ablation
+from lib.measure import capture as lib_capture
+from lib.measure.batch import InductionBatch, induction_batch
+from lib.panels import recipes as mini
+from lib.panels.panel import Revision, load_panel
+from lib.report.costs import FOLDER
+from lib.report.jobs import status_of
+from lib.tables import causal
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "papermill", "jupyter-book")
 
@@ -333,7 +335,7 @@ def fullsize(repeats):
             path = Path(folder, "fullsize.yml")
             path.write_text(yaml.safe_dump(_full_size_panel(name, counterpart, str(Path(folder, "model")))))
             environment = os.environ | {"CIRCUITS_RESULTS": str(Path(folder, "results"))}
-            command = [sys.executable, "-m", "lib.run", "--panel", str(path), "--findings", "F1", "--jobs", "1"]
+            command = [sys.executable, "-m", "lib.report.execution", "--panel", str(path), "--findings", "F1", "--jobs", "1"]
             subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
             of = Path(folder, "results", "fullsize")
             measured = [

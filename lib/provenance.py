@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import pyarrow.parquet as pq
 
-from lib.paths import ROOT
+from lib.files import ROOT
 
 
 def digest(value):
@@ -26,12 +26,30 @@ def file_digest(path):
 
 
 @lru_cache(maxsize=None)
-def code_digest(*modules):
-    """Hash of modules of lib by name ("batch", "metrics").
+def code_digest(*places):
+    """Hash of what modules of lib compute, by their names: "measure.batch", or "findings" for all of a room.
 
-    Of their syntax trees: what runs counts, comments and layout do not.
+    Of their syntax trees without docstrings and without imports from lib: comments, layout, wording and the place where a
+    module stands do not count.
     """
-    return digest([ast.dump(ast.parse((ROOT / "lib" / f"{m}.py").read_text(encoding="utf-8"))) for m in modules])
+    trees = []
+    for place in places:
+        path = ROOT / "lib" / place.replace(".", "/")
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]:
+            trees.append(_computation(ast.parse(file.read_text(encoding="utf-8"))))
+    return digest(trees)
+
+
+def _computation(tree):
+    """The dump of a module's syntax tree without docstrings and imports from lib."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            body = body[1:]
+        node.body = [n for n in body if not (isinstance(n, ast.ImportFrom) and (n.module or "").split(".")[0] == "lib")]
+    return ast.dump(tree)
 
 
 _version = lru_cache(maxsize=None)(version)

@@ -91,7 +91,8 @@ def tiny_panel(tiny_models, tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def site(tiny_models, tmp_path_factory):
     """The tiny panel, run and built once with warnings as errors: folder of the HTML pages."""
-    from lib import book, run
+    from lib.report import book
+    from lib.report import execution as run
 
     folder = tmp_path_factory.mktemp("site")
     panel = folder / "tiny.yml"
@@ -124,6 +125,6 @@ def hub(_stocked, tmp_path, monkeypatch):
     (tmp_path / "panels" / "paper.yml").write_text(yaml.safe_dump(_stocked, sort_keys=False))
     monkeypatch.setenv("CIRCUITS_PANELS", str(tmp_path / "panels"))
     monkeypatch.setenv("CIRCUITS_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr("lib.hub.WAITS", (0, 0))
+    monkeypatch.setattr("lib.panels.hub.WAITS", (0, 0))
     yield HUB
     HUB.repos = repos

@@ -9,7 +9,7 @@ from conftest import GOLDEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.batch import induction_batch
+from lib.measure.batch import induction_batch
 
 
 def sha256(tensor):

@@ -12,9 +12,9 @@ from test_capture import ARCHITECTURES
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from benchmarks import contestants, shapes, tables, timing
-from lib import costs
-from lib.ablation import capability
-from lib.batch import induction_batch
+from lib.measure.ablation import capability
+from lib.measure.batch import induction_batch
+from lib.report import costs
 
 
 @pytest.mark.parametrize("architecture", ["gpt_neox", "olmo", "olmoe"])
@@ -60,7 +60,7 @@ def test_what_measures_the_memory_of_runs_adds_no_torch_to_them():
 
 
 def test_the_ablation_benchmark_has_a_whole_causal_table():
-    from lib import causal
+    from lib.tables import causal
 
     conditions = causal.conditions(tables.OWN_CIRCUIT, [], tables.FINAL_CIRCUIT, 16, 8)
     assert len(conditions) == 45 and min(layer for _, _, heads in conditions[1:] for layer, _ in heads) == 8

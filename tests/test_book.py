@@ -14,7 +14,8 @@ import yaml
 from bs4 import BeautifulSoup
 from conftest import ROOT, TINY, TOKENS
 
-from lib import book, run
+from lib.report import book
+from lib.report import execution as run
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_every_page_is_there(pages):
 
 
 def test_each_lesson_is_a_page_with_its_solutions_folded_and_right(pages):
-    from lib import lessons
+    from lib.lessons import notebooks as lessons
 
     contents = {a["href"] for a in text_of(pages, "lessons").find_all("a", href=True)}
     for path in lessons.notebooks():
@@ -190,7 +191,7 @@ def test_a_report_is_built_again_only_if_something_has_changed(site, tmp_path, m
     run_page = tmp_path / "results" / "tiny" / "runs" / "F1" / "tiny-olmo" / "step0.ipynb"
     run_page.write_text(run_page.read_text() + "\n")
     other_run = book.made_from(panel)
-    monkeypatch.setattr("lib.heads.weights_digest", lambda folder: "other weights")
+    monkeypatch.setattr("lib.tables.heads.weights_digest", lambda folder: "other weights")
     assert len({before, other_run, book.made_from(panel)}) == 3
 
 
@@ -227,7 +228,7 @@ def test_each_finding_page_draws_the_published_panel_and_says_what_its_verdicts_
 
 
 def test_the_ledger_page_has_a_row_a_statement(pages):
-    from lib import ledger, published
+    from lib.paper import ledger, published
 
     entries = ledger.entries(published.load())
     rows = {
@@ -296,7 +297,7 @@ def test_a_failed_run_shows_on_the_status_page(tiny_panel, tmp_path):
 def test_a_published_table_that_cannot_be_used_is_named_without_a_traceback(tiny_panel, tmp_path, monkeypatch, capsys):
     import shutil
 
-    from lib import published
+    from lib.paper import published
 
     shutil.copytree(published.DATA, tmp_path / "published")
     table = tmp_path / "published" / "published_pr.csv"

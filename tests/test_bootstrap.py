@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lib import bootstrap, metrics
+from lib.measure import bootstrap, metrics
 
 
 def test_every_resample_draws_as_many_sequences_as_there_are():

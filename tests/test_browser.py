@@ -18,7 +18,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-from lib.book import BROWSERS
+from lib.report.book import BROWSERS
 
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 REQUIRED = bool(os.environ.get("REQUIRE_BROWSER"))
@@ -271,7 +271,7 @@ def test_without_scripts_a_figure_stands_in_for_the_explorer(chromium, address):
 
 
 def test_the_narrative_becomes_one_pdf(site, tmp_path, monkeypatch):
-    from lib import book
+    from lib.report import book
 
     monkeypatch.setenv("CIRCUITS_RESULTS", str(site.parents[1] / "results"))
     code, pdf = book.build_pdf(str(site.parents[1] / "tiny.yml"), tmp_path)

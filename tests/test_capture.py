@@ -8,10 +8,10 @@ import torch
 from conftest import GOLDEN, tiny_model
 from transformers import AutoModelForCausalLM
 
-from lib import attention, metrics
-from lib.batch import induction_batch
-from lib.bridge import as_bridge
-from lib.capture import measure_heads
+from lib.measure import attention, metrics
+from lib.measure.attention import as_bridge
+from lib.measure.batch import induction_batch
+from lib.measure.capture import measure_heads
 
 ARCHITECTURES = {
     "gpt_neox": {},

@@ -10,12 +10,15 @@ import torch
 from conftest import GOLDEN, TOKENS, panel_content, tiny_model
 from transformers import AutoModelForCausalLM
 
-from lib import ablation, causal, effects, heads, provenance
-from lib.ablation import capabilities, capability, matched_random, split_by_layer
-from lib.batch import induction_batch
-from lib.bridge import as_bridge
-from lib.figures.causal import over_training
-from lib.panel import Panel, load_panel
+from lib import provenance
+from lib.figures.of_ablation import over_training
+from lib.findings import effects
+from lib.measure import ablation
+from lib.measure.ablation import capabilities, capability, matched_random, split_by_layer
+from lib.measure.attention import as_bridge
+from lib.measure.batch import induction_batch
+from lib.panels.panel import Panel, load_panel
+from lib.tables import causal, heads
 
 ARCHITECTURES = {
     "GPT-NeoX": ("gpt_neox", {}),

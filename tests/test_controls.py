@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_findings import FINAL, PAPER, circuit, every, raise_pr, replicates_of, trajectory
 
-from lib import controls
-from lib import counting as c
+from lib.findings import controls
+from lib.findings import counting as c
 
 
 def arrays(heads, n=30, noise=0.02):

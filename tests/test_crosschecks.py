@@ -7,9 +7,9 @@ import torch
 from conftest import tiny_model
 from test_findings import THRESHOLDS, give, trajectory
 
-from lib import crosschecks
-from lib.batch import induction_batch, repeated_sequences
-from lib.capture import measure_heads, prefix_matching
+from lib.findings import crosschecks
+from lib.measure.batch import induction_batch, repeated_sequences
+from lib.measure.capture import measure_heads, prefix_matching
 
 
 def patterns(model, tokens):

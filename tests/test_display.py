@@ -10,7 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 from matplotlib.ticker import PercentFormatter
 
-from lib.display import drawn
+from lib.figures.display import drawn
 from lib.figures.style import label_ends, training_axis
 
 TOKENS = np.array([0, 1000, 20_000, 5_000_000])

@@ -9,11 +9,13 @@ import torch
 from conftest import TINY, TOKENS
 from transformers import AutoModelForCausalLM
 
-from lib import explorer, explorer_pages, heads
-from lib.book import Report
-from lib.counting import Counting, Trajectory
-from lib.metrics import CLASSES, class_positions, selectivity_column
-from lib.panel import Thresholds, load_panel
+from lib.findings.counting import Counting, Trajectory
+from lib.measure.metrics import CLASSES, class_positions, selectivity_column
+from lib.panels.panel import Thresholds, load_panel
+from lib.report import explorer as explorer_pages
+from lib.report.book import Report
+from lib.tables import heads
+from lib.tables import patterns as explorer
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_a_row_that_is_not_finite_is_refused(panel, monkeypatch):
         rows[:, 3] = np.nan
         yield slice(0, len(tokens)), [rows]
 
-    monkeypatch.setattr("lib.attention.watch", watch)
+    monkeypatch.setattr("lib.measure.attention.watch", watch)
     with pytest.raises(ValueError, match="layer 1 head 1 holds NaN"):
         explorer.measure(panel, "tiny-neox", "step0")
     assert not explorer.table_path(panel, "tiny-neox", "step0").exists()

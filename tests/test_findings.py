@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import counting as c
-from lib import findings as f
-from lib import words as w
-from lib.metrics import CLASSES
-from lib.panel import Thresholds
+from lib import formatting as w
+from lib.findings import F2, F5, judging
+from lib.findings import counting as c
+from lib.measure.metrics import CLASSES
+from lib.panels.panel import Thresholds
 
 THRESHOLDS = Thresholds()
 PAPER = c.Counting(THRESHOLDS)
@@ -50,7 +50,7 @@ def every(n, layers=4, heads=4):
 
 
 def verdict(id, heads, at="r4", counterpart=None, replicates=None):
-    return f.evaluate(id, c.Trajectory.of(heads, replicates), at, THRESHOLDS, counterpart)
+    return judging.evaluate(id, c.Trajectory.of(heads, replicates), at, THRESHOLDS, counterpart)
 
 
 # Counting ---------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_f1_tells_ratios_without_attention_apart_and_gives_the_clean_verdict():
         "with attention mass": "undetermined", "mass instead of ratios": "undetermined",
     }  # fmt: skip
     assert "L0H2" in result.statement
-    assert "Under *clean baseline* it would read **undetermined**" in f.survival_text(result)
+    assert "Under *clean baseline* it would read **undetermined**" in judging.survival_text(result)
 
 
 # F2 ---------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_published_curves_have_the_shapes_that_the_paper_names():
     }
     for shape, curves in published.items():
         for curve in curves:
-            assert f.shape_of(np.array(curve) / 100)[0] == shape
+            assert F2.shape_of(np.array(curve) / 100)[0] == shape
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_published_curves_have_the_shapes_that_the_paper_names():
     ],
 )
 def test_shapes(fractions, shape, end):
-    assert f.shape_of(fractions)[:2] == (shape, end)
+    assert F2.shape_of(fractions)[:2] == (shape, end)
 
 
 def bos_counts(counts):
@@ -268,8 +268,8 @@ def test_f5_holds_if_pr_rises_at_or_before_the_crossing():
     assert result.verdict == "holds" and result.numbers["leads"] == {"L0H0": 2, "L0H1": 2, "L0H2": 0}
     assert result.numbers["elevated_outside"] == 0
     arrays = c.Trajectory.of(heads)
-    assert f.elevation_steps(arrays, PAPER)[1].item() == pytest.approx(4.0)
-    assert f.spectral_leads(arrays, PAPER)["lead_tokens"][0] == pytest.approx(100)
+    assert F5.elevation_steps(arrays, PAPER)[1].item() == pytest.approx(4.0)
+    assert F5.spectral_leads(arrays, PAPER)["lead_tokens"][0] == pytest.approx(100)
 
 
 def test_f5_fails_if_a_head_crosses_with_pr_not_elevated():
@@ -289,7 +289,7 @@ def test_f5_is_undetermined_before_a_crossing_at_the_ceiling_without_a_circuit_a
 
 
 def elevated_heads(heads, elevation):
-    steps, _ = f.elevation_steps(c.Trajectory.of(heads), replace(PAPER, elevation=elevation))
+    steps, _ = F5.elevation_steps(c.Trajectory.of(heads), replace(PAPER, elevation=elevation))
     return {int(head): int(steps[head]) for head in np.flatnonzero(steps >= 0)}
 
 
@@ -328,7 +328,7 @@ def test_a_count_close_to_its_threshold_is_unsettled_and_the_verdict_with_it():
     result = verdict("F1", heads, replicates=replicates_of(heads, n=200, noise=0.1))
     assert result.intervals["bos_heads"] == (0, 1)
     assert "1 head of 16 is a BOS head (0 to 1, unsettled)" in result.statement
-    assert 0.35 < result.support < 0.65 and "of the resamples" in f.survival_text(result)
+    assert 0.35 < result.support < 0.65 and "of the resamples" in judging.survival_text(result)
 
 
 def test_a_milestone_that_a_resample_never_reaches_has_an_open_interval():
@@ -351,20 +351,20 @@ def test_sweeps_ask_every_threshold_under_every_assumption():
 # All --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("id", f.FINDINGS)
+@pytest.mark.parametrize("id", judging.FINDINGS)
 def test_every_finding_speaks_in_sentences_and_plain_values(id):
     import json
 
     for heads in (trajectory(), give(circuit([], [], FINAL, FINAL, FINAL), [3, 4], every(9))):
         result = verdict(id, heads, counterpart="olmo-1b-0724")
-        assert result.verdict in f.VERDICTS
+        assert result.verdict in judging.VERDICTS
         assert result.reason.endswith(".") and result.reason[0].isupper() and "nan" not in result.reason
         assert "nan" not in result.statement.lower() and list(result.table.columns)
         json.dumps([result.numbers, result.survival], allow_nan=False)
-        assert set(f.FINDINGS[id].words) == set(f.VERDICTS)
+        assert set(judging.FINDINGS[id].words) == set(judging.VERDICTS)
 
 
-@pytest.mark.parametrize("id", f.FINDINGS)
+@pytest.mark.parametrize("id", judging.FINDINGS)
 def test_findings_do_not_look_ahead_except_at_the_final_circuit(id):
     """Later revisions must not change what F1 to F3 say of an earlier one."""
     heads = give(circuit([], [], FINAL, FINAL, FINAL), [3, 4], every(9))
@@ -389,10 +389,10 @@ def test_an_unknown_revision_is_refused():
 )
 def test_panel_verdicts(verdicts, expected):
     made = {
-        f"model {i}": f.Finding("F1", v, "Because.", "", "", {}, pd.DataFrame(), {}, pd.DataFrame(), {}, None)
+        f"model {i}": judging.Finding("F1", v, "Because.", "", "", {}, pd.DataFrame(), {}, pd.DataFrame(), {}, None)
         for i, v in enumerate(verdicts)
     }
-    assert f.panel_verdict(made)[0] == expected
+    assert judging.panel_verdict(made)[0] == expected
 
 
 def test_numbers_in_words():

@@ -5,10 +5,12 @@ import pytest
 import yaml
 from conftest import tiny_model
 
-from lib import bootstrap, heads, provenance
-from lib.counting import Trajectory
-from lib.models import CheckpointError
-from lib.panel import load_panel
+from lib import provenance
+from lib.findings.counting import Trajectory
+from lib.measure import bootstrap
+from lib.panels.checkpoints import CheckpointError
+from lib.panels.panel import load_panel
+from lib.tables import heads
 
 
 @pytest.fixture

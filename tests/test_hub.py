@@ -21,9 +21,12 @@ from huggingface_hub import constants
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from lib import heads, hub as client, models, run
-from lib.hub import CheckpointError
-from lib.panel import load_panel
+from lib.panels import checkpoints as models
+from lib.panels import hub as client
+from lib.panels.hub import CheckpointError
+from lib.panels.panel import load_panel
+from lib.report import execution as run
+from lib.tables import heads
 
 PYTHIA, OLMO, OLMOE = "EleutherAI/pythia-1b", "allenai/OLMo-1B-0724-hf", "allenai/OLMoE-1B-7B-0924"
 CACHE = Path(HUB_HOME) / "hub"
@@ -393,7 +396,7 @@ def test_what_a_killed_download_left_is_removed_but_not_what_is_being_written(hu
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "lib.run", "--panel", "paper", "--jobs", "2", *arguments]
+    return [sys.executable, "-m", "lib.report.execution", "--panel", "paper", "--jobs", "2", *arguments]
 
 
 def start(*arguments):
@@ -525,7 +528,7 @@ def test_killed_while_measuring_it_keeps_what_is_finished(hub, undisturbed):
 def test_killed_while_writing_nothing_half_written_is_read(hub):
     script = (
         "import os, signal, pandas\n"
-        "from lib import heads; from lib.panel import load_panel\n"
+        "from lib import heads; from lib.panels.panel import load_panel\n"
         "whole = pandas.DataFrame.to_parquet\n"
         "def half(self, path, **kw):\n"
         "    whole(self, path, **kw); os.truncate(path, os.path.getsize(path) // 2); os.kill(os.getpid(), signal.SIGKILL)\n"

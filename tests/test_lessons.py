@@ -13,11 +13,14 @@ import torch
 import yaml
 from conftest import ROOT, TINY, panel_content, tiny_model
 
-from lib import ablation, capture, check, lessons, metrics
-from lib.bridge import as_bridge
-from lib.batch import induction_batch
-from lib.display import Figure
-from lib.panel import Thresholds, UserError
+from lib.figures.display import Figure
+from lib.files import UserError
+from lib.lessons import check
+from lib.lessons import notebooks as lessons
+from lib.measure import ablation, capture, metrics
+from lib.measure.attention import as_bridge
+from lib.measure.batch import induction_batch
+from lib.panels.panel import Thresholds
 
 NOTEBOOKS = {path.stem: nbformat.read(path, as_version=4) for path in lessons.notebooks()}
 THRESHOLDS = Thresholds()

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lib import metrics
-from lib.batch import induction_batch
+from lib.measure import metrics
+from lib.measure.batch import induction_batch
 
 MATRICES = arrays(
     np.float64,

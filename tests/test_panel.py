@@ -5,8 +5,8 @@ import copy
 import pytest
 import yaml
 
-from lib.panel import PanelError, load_panel
-from lib.paths import ROOT
+from lib.files import ROOT
+from lib.panels.panel import PanelError, load_panel
 
 GOOD = {
     "name": "good",

@@ -7,9 +7,10 @@ import pytest
 import yaml
 from transformers import AutoConfig
 
-from lib import hub as client
-from lib import preflight, run
-from lib.panel import load_panel
+from lib.panels import hub as client
+from lib.panels.panel import load_panel
+from lib.report import execution as run
+from lib.tables import preflight
 
 PYTHIA, OLMO = "EleutherAI/pythia-1b", "allenai/OLMo-1B-0724-hf"
 
@@ -151,7 +152,7 @@ def test_the_papers_panel_is_the_protocols():
     for name in ("olmo-1b-0724", "olmoe-1b-7b-0924"):
         for revision in panel.models[name].revisions:
             assert revision.name.endswith(f"-tokens{revision.tokens // 10**9}B")
-    from lib import published
+    from lib.paper import published
 
     assert set(published.MODELS) == set(panel.models)
     laptop = load_panel("laptop")

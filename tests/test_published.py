@@ -7,9 +7,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lib import ledger
-from lib import published as p
-from lib.figures.published import PUBLISHED_FIGURES
+from lib.figures.of_paper import PUBLISHED_FIGURES
+from lib.paper import ledger
+from lib.paper import published as p
 
 PYTHIA, OLMO, OLMOE = "pythia-1b", "olmo-1b-0724", "olmoe-1b-7b-0924"
 COUNTS, SELECTIVITY, PR = (f"published_{name}.csv" for name in ("layer_counts", "selectivity", "pr"))

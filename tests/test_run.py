@@ -13,14 +13,15 @@ import psutil
 import pytest
 from conftest import ROOT, TINY, TOKENS
 
-from lib import heads, run
-from lib.display import RECORD_MIME
-from lib.findings import FINDINGS
-from lib.panel import PanelError, load_panel
+from lib.figures.display import RECORD_MIME
+from lib.findings.judging import FINDINGS
+from lib.panels.panel import PanelError, load_panel
+from lib.report import execution as run
+from lib.tables import heads
 
 
 def command(panel, *arguments):
-    return [sys.executable, "-m", "lib.run", "--panel", panel, "--jobs", "2", *arguments]
+    return [sys.executable, "-m", "lib.report.execution", "--panel", panel, "--jobs", "2", *arguments]
 
 
 def outputs(panel_name="tiny"):
@@ -85,7 +86,7 @@ def test_wrong_names_are_answered_before_anything_starts(tiny_panel, capsys, arg
 
 
 def test_an_unknown_revision_is_refused_by_the_notebook_too(tiny_panel):
-    from lib.story import open_run
+    from lib.report.run_page import open_run
 
     with pytest.raises(PanelError, match="Nearest: step10"):
         open_run(tiny_panel, "tiny-olmo", "step100")
@@ -191,7 +192,7 @@ def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_p
 
 @pytest.mark.parametrize("finding", FINDINGS)
 def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, finding):
-    """As on the page "Reproduce it": from the root, head tables measured on demand; it shows what lib.run's forked kernels show."""
+    """As on the page "Reproduce it": from the root, head tables measured on demand; it shows what lib.report.execution's forked kernels show."""
     out = tmp_path / "out.ipynb"
     line = [
         "-m",

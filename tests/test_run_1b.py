@@ -77,7 +77,7 @@ def test_a_command_of_the_page_works_as_written(checkout, line):
 
         table = pd.read_parquet(checkout / "results/paper/heads/pythia-1b/step3000.parquet")
         assert len(table) == 4 and table["selectivity_induction"].notna().all()
-    if "lib.book" in line:
+    if "lib.report.book" in line:
         page = (checkout / "_build" / "html" / "book" / "F2.html").read_text(encoding="utf-8")
         assert (
             "Pythia 1B" in page
@@ -92,8 +92,8 @@ def test_a_command_of_the_page_works_as_written(checkout, line):
 def test_the_costs_on_the_page_are_what_the_preflight_computes(model, row):
     from test_preflight import config
 
-    from lib import preflight
-    from lib.panel import load_panel
+    from lib.panels.panel import load_panel
+    from lib.tables import preflight
 
     (cells,) = [line.split("|")[1:-1] for line in PAGE.splitlines() if line.startswith(f"| {row} ")]
     head, ablated = preflight.work(load_panel("paper"), config(model))

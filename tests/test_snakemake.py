@@ -9,8 +9,8 @@ import pytest
 import yaml
 from conftest import ROOT, panel_content, tiny_model
 
-from lib import run
-from lib.panel import load_panel
+from lib.panels.panel import load_panel
+from lib.report import execution as run
 
 
 def snakemake(folder, profile, panel, *arguments):

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from lib import mini, train
-from lib.corpus import Corpus, Domain, sample_domain
-from lib.mini import RECIPES
-from lib.panel import Model, Revision, load_panel
+from lib.panels import mini_models, training
+from lib.panels.corpus import Corpus, Domain, sample_domain
+from lib.panels.panel import Model, Revision, load_panel
+from lib.panels.recipes import RECIPES
 
 TRAITS = {
     "pythia-mini": {"model_type": "gpt_neox", "use_parallel_residual": True, "attention_bias": True},
@@ -119,7 +119,7 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit(name):
     recipe, revisions = short(name)
     saved = []
     for _ in range(2):
-        mini.train(
+        training.train(
             recipe, revisions, lambda model, r: saved.append({k: v.clone() for k, v in model.state_dict().items()})
         )
     first_start, first_end, second_start, second_end = saved
@@ -127,26 +127,26 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit(name):
     assert all(torch.equal(first_end[k], second_end[k]) for k in first_end)
     assert any(not torch.equal(first_start[k], first_end[k]) for k in first_end)
     other = []
-    mini.train(replace(recipe, seed=1), revisions[:1], lambda model, r: other.append(model.state_dict()))
+    training.train(replace(recipe, seed=1), revisions[:1], lambda model, r: other.append(model.state_dict()))
     assert any(not torch.equal(first_start[k], other[0][k]) for k in first_start)
 
 
 def test_a_revision_between_two_steps_is_refused():
     recipe, _ = short("olmo-mini")
     with pytest.raises(ValueError, match="odd: 700 tokens are no whole number of steps of 512"):
-        mini.train(recipe, [Revision(name="start", tokens=0), Revision(name="odd", tokens=700)], lambda *_: None)
+        training.train(recipe, [Revision(name="start", tokens=0), Revision(name="odd", tokens=700)], lambda *_: None)
 
 
 def test_learning_rate_warms_up_and_decays_to_a_tenth():
     recipe = replace(RECIPES["olmo-mini"], learning_rate=1.0, warm_up_steps=10)
-    rates = [mini.learning_rate(recipe, step, 1000) for step in range(1001)]
+    rates = [training.learning_rate(recipe, step, 1000) for step in range(1001)]
     assert rates[0] == pytest.approx(0.1) and rates[:10] == sorted(rates[:10])
     assert rates[9:] == sorted(rates[9:], reverse=True) and max(rates) == rates[9] and rates[-1] == pytest.approx(0.1)
 
 
 def test_contexts_grow():
     recipe = replace(RECIPES["olmo-mini"], contexts={0: 32, 100: 64, 200: 128})
-    assert [mini.context_at(recipe, t) for t in (0, 99, 100, 199, 200, 999)] == [32, 32, 64, 64, 128, 128]
+    assert [training.context_at(recipe, t) for t in (0, 99, 100, 199, 200, 999)] == [32, 32, 64, 64, 128, 128]
 
 
 @pytest.fixture
@@ -158,12 +158,12 @@ def short_model(tmp_path, monkeypatch):
 
 
 def test_checkpoints_are_ordinary_transformers_folders(short_model, tmp_path):
-    train.train_to_disk("olmo-mini", short_model, lambda **_: None)
+    mini_models.train_to_disk("olmo-mini", short_model, lambda **_: None)
     for revision in short_model.revisions:
         folder = tmp_path / "short" / revision.name
         assert (folder / "model.safetensors").is_file()
         assert type(AutoModelForCausalLM.from_pretrained(folder)).__name__ == "OlmoForCausalLM"
-    assert train.is_trained("olmo-mini", short_model)
+    assert mini_models.is_trained("olmo-mini", short_model)
     assert json.loads((tmp_path / "short" / "training.json").read_text())["recipe_sha256"]
 
 
@@ -171,23 +171,23 @@ def test_a_run_that_was_stopped_leaves_no_model_that_counts_as_trained(short_mod
     def stop(**_):
         raise KeyboardInterrupt
 
-    original = mini.REPORT_EVERY
-    mini.REPORT_EVERY = 1
+    original = training.REPORT_EVERY
+    training.REPORT_EVERY = 1
     try:
         with pytest.raises(KeyboardInterrupt):
-            train.train_to_disk("olmo-mini", short_model, stop)
+            mini_models.train_to_disk("olmo-mini", short_model, stop)
     finally:
-        mini.REPORT_EVERY = original
-    assert not (tmp_path / "short").exists() and not train.is_trained("olmo-mini", short_model)
-    train.train_to_disk("olmo-mini", short_model, lambda **_: None)
-    assert train.is_trained("olmo-mini", short_model)
+        training.REPORT_EVERY = original
+    assert not (tmp_path / "short").exists() and not mini_models.is_trained("olmo-mini", short_model)
+    mini_models.train_to_disk("olmo-mini", short_model, lambda **_: None)
+    assert mini_models.is_trained("olmo-mini", short_model)
     assert [p.name for p in tmp_path.iterdir()] == ["short"]
 
 
 def test_a_changed_recipe_means_training_again(short_model, monkeypatch):
-    train.train_to_disk("olmo-mini", short_model, lambda **_: None)
+    mini_models.train_to_disk("olmo-mini", short_model, lambda **_: None)
     monkeypatch.setitem(RECIPES, "olmo-mini", replace(RECIPES["olmo-mini"], learning_rate=1e-5))
-    assert not train.is_trained("olmo-mini", short_model)
+    assert not mini_models.is_trained("olmo-mini", short_model)
 
 
 def test_the_mini_panel_fits_its_recipes():
@@ -200,17 +200,17 @@ def test_the_mini_panel_fits_its_recipes():
 
 
 def test_a_wrong_panel_is_told_without_a_traceback(capsys):
-    assert train.main(["--panel", "minni"]) == 2 and "Nearest: mini" in capsys.readouterr().err
+    assert mini_models.main(["--panel", "minni"]) == 2 and "Nearest: mini" in capsys.readouterr().err
 
 
 def test_models_without_a_recipe_are_left_alone(tiny_panel):
-    assert train.train_panel(tiny_panel, 1) == {}
+    assert mini_models.train_panel(tiny_panel, 1) == {}
 
 
 def test_a_folder_made_by_somebody_else_is_never_replaced(tiny_panel, tiny_models, tmp_path, capsys):
     content = yaml.safe_load(open(tiny_panel))
     content["models"] = {"olmo-mini": content["models"]["tiny-olmo"]}
     (tmp_path / "named.yml").write_text(yaml.safe_dump(content))
-    assert train.main(["--panel", str(tmp_path / "named.yml")]) == 2
+    assert mini_models.main(["--panel", str(tmp_path / "named.yml")]) == 2
     assert "holds something else" in capsys.readouterr().err
     assert (tiny_models / "tiny-olmo" / "step0" / "config.json").is_file()

@@ -10,7 +10,7 @@ import seaborn as sns
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from lib import words as w
+from lib import formatting as w
 
 PALETTE = sns.color_palette("colorblind")
 CLASS_COLOURS = {
@@ -78,7 +78,7 @@ def label_ends(ax, ends, gap=10, fontsize="small", side=1):
     side: 1 for labels to the right of their points, -1 to the left.
     """
     for x, y, text, _ in ends:
-        for line in ax.lines:  # a line that is labelled directly has that name for lib.display.points_of, too
+        for line in ax.lines:  # a line that is labelled directly has that name for lib.figures.display.points_of, too
             if line.get_label().startswith("_") and (np.asarray(line.get_xydata()) == (x, y)).all(axis=-1).any():
                 line.set_label(text)
     points = 72 / ax.figure.dpi
