@@ -50,7 +50,10 @@ def _report_in_parts():
 
         execute = "-m", "lib.report.execution", "--panel", "mini"
         build = "-c", f"from lib.report.book import build, Path; raise SystemExit(build('mini', Path({folder!r}))[0])"
-        lay_out = "-c", f"from lib.report.book import assemble, Path; assemble('mini', Path({folder!r}, '_build', 'site'))"
+        lay_out = (
+            "-c",
+            f"from lib.report.book import assemble, Path; assemble('mini', Path({folder!r}, '_build', 'site'))",
+        )
         found = {"executing the notebooks": seconds(*execute), "building the book": seconds(*build)}
         found["both"] = sum(found.values())
         again = {"executing": seconds(*execute), "building": seconds(*build)}

@@ -335,7 +335,17 @@ def fullsize(repeats):
             path = Path(folder, "fullsize.yml")
             path.write_text(yaml.safe_dump(_full_size_panel(name, counterpart, str(Path(folder, "model")))))
             environment = os.environ | {"CIRCUITS_RESULTS": str(Path(folder, "results"))}
-            command = [sys.executable, "-m", "lib.report.execution", "--panel", str(path), "--findings", "F1", "--jobs", "1"]
+            command = [
+                sys.executable,
+                "-m",
+                "lib.report.execution",
+                "--panel",
+                str(path),
+                "--findings",
+                "F1",
+                "--jobs",
+                "1",
+            ]
             subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
             of = Path(folder, "results", "fullsize")
             measured = [

@@ -29,8 +29,8 @@ def file_digest(path):
 def code_digest(*places):
     """Hash of what modules of lib compute, by their names: "measure.batch", or "findings" for all of a room.
 
-    Of their syntax trees without docstrings and without imports from lib: comments, layout, wording and the place where a
-    module stands do not count.
+    Of their syntax trees without docstrings, types of parameters and imports from lib: comments, layout, wording and the
+    place where a module stands do not count.
     """
     trees = []
     for place in places:
@@ -41,8 +41,12 @@ def code_digest(*places):
 
 
 def _computation(tree):
-    """The dump of a module's syntax tree without docstrings and imports from lib."""
+    """The dump of a module's syntax tree without what does not change a number."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue

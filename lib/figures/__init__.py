@@ -1,8 +1,15 @@
-"""The figures, one function each: measurements in, a drawn figure with its words out.
+"""Figures: numbers in, a drawn picture with its alt text, caption and data out.
 
-The notebooks draw with what is imported here; the report also uses the other modules.
+Takes trajectories of heads, causal tables and published tables; what notebooks draw with is exported by name.
+May import: measure, findings, paper.
 """
 
-from lib.figures.of_run import bos_curve, first_token_map, milestones, pr_against_selectivity, recall, sensitivity
+import lazy_loader
 
-__all__ = ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"]
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submodules=["display", "of_ablation", "of_panel", "of_paper", "of_run", "style"],
+    submod_attrs={
+        "of_run": ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"],
+    },
+)

@@ -181,10 +181,13 @@ def spectral_lead(heads, at, counting, counterpart=None):
     def write(intervals):
         label = lambda step: "–" if step < 0 else heads.names[step]  # noqa: E731
         column = selectivity_column("induction", counting.baseline)
-        with_interval = lambda c, i, text: text(heads[c][at, i]) + (  # noqa: E731
-            f" ({text(heads[c + '_low'][at, i])} to {text(heads[c + '_high'][at, i])})"
-            if f"{c}_low" in heads.values
-            else ""
+        with_interval = lambda c, i, text: (
+            text(heads[c][at, i])
+            + (  # noqa: E731
+                f" ({text(heads[c + '_low'][at, i])} to {text(heads[c + '_high'][at, i])})"
+                if f"{c}_low" in heads.values
+                else ""
+            )
         )
         lead_of = spectral_leads(history, counting)[inside]
         of = np.flatnonzero(inside)

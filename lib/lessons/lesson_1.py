@@ -1,6 +1,5 @@
 """The checkers of lesson 1: attention patterns and the batch."""
 
-
 import numpy as np
 
 from lib.formatting import percent, plural

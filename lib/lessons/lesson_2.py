@@ -1,6 +1,5 @@
 """The checkers of lesson 2: an induction head by hand."""
 
-
 import numpy as np
 
 from lib.formatting import name_of, percent, times

@@ -1,6 +1,5 @@
 """The checkers of lesson 3: the participation ratio."""
 
-
 import numpy as np
 
 from lib.formatting import name_of

@@ -1,6 +1,5 @@
 """The checkers of lesson 4: a circuit over training."""
 
-
 import numpy as np
 
 from lib.findings.counting import Counting, in_circuit, members, selectivity_of

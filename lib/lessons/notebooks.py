@@ -205,7 +205,9 @@ def mark(path):
             kernel_name="python3",
             allow_errors=True,
             resources={"metadata": {"path": str(ROOT)}},
-            config=Config(KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}),  # as lib.report.execution does
+            config=Config(
+                KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}
+            ),  # as lib.report.execution does
         ).execute()
     return asked | dict(outcomes(notebook))
 
@@ -239,4 +241,3 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 2
     return 0
-

@@ -162,4 +162,3 @@ def main(arguments=None):
     for name, error in failed.items():
         print(f"training {name} failed: {error}", file=sys.stderr)
     return 1 if failed else 0
-

@@ -244,4 +244,3 @@ def main(arguments=None):
     if code == 0:
         print(f"The report is in {page.relative_to(ROOT)}")
     return code
-

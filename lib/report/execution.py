@@ -280,4 +280,3 @@ def main(arguments=None):
         for job in failed:
             print(f"  {os.path.relpath(job.output)}", file=sys.stderr)
     return 1 if failed or unmeasured else 0
-

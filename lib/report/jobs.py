@@ -90,9 +90,7 @@ def plan(panel_argument, findings=None, models=None, revisions=None):
 
 def papermill_line(finding, panel, model, revision):
     """The command that executes one notebook from the project's root."""
-    return (
-        f"papermill notebooks/{notebook_of(finding).name} out.ipynb -p panel {panel} -p model {model} -p revision {revision}"
-    )
+    return f"papermill notebooks/{notebook_of(finding).name} out.ipynb -p panel {panel} -p model {model} -p revision {revision}"
 
 
 def key_of(job, panel, digests):

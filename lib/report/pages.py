@@ -736,9 +736,7 @@ def status(report):
 def lines(report):
     """The papermill line of every finding."""
     name, spec = next(iter(report.panel.models.items()))
-    text = "\n".join(
-        papermill_line(id, report.panel_argument, name, spec.revisions[-1].name) for id in notebooks()
-    )
+    text = "\n".join(papermill_line(id, report.panel_argument, name, spec.revisions[-1].name) for id in notebooks())
     return f"```bash\n{text}\n```"
 
 

@@ -153,7 +153,9 @@ class Verdict:
 
 def verdict_markdown(finding):
     """The verdict, its reason, what it survives, and the rule it follows."""
-    words = " ".join(f"*{verdict.capitalize()}* if {text}." for verdict, text in judging.FINDINGS[finding.id].words.items())
+    words = " ".join(
+        f"*{verdict.capitalize()}* if {text}." for verdict, text in judging.FINDINGS[finding.id].words.items()
+    )
     return (
         f"**{finding.verdict.capitalize()}.** {finding.reason}\n\nWhat it rests on: {judging.survival_text(finding)}\n\n"
         f"The rule: {words}"
