@@ -99,5 +99,13 @@ def test_public_names_and_old_addresses():
 
     assert induction_batch is lib.induction_batch and participation_ratio is lib.participation_ratio
     assert measure_heads is lib.measure_heads and capability is lib.capability
-    names = ["induction_batch", "participation_ratio", "measure_heads", "capability", "load_panel", "open_run", "head_table"]
+    names = [
+        "induction_batch",
+        "participation_ratio",
+        "measure_heads",
+        "capability",
+        "load_panel",
+        "open_run",
+        "head_table",
+    ]
     assert all(callable(getattr(lib, name)) for name in names)

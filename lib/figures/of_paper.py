@@ -19,10 +19,7 @@ from lib.figures.style import (
     thin_ticks,
     training_axis,
 )
-from lib.findings.counting import members
-from lib.findings.F1 import FLOOR_LAYERS
-from lib.findings.F3 import SINK_FRACTION
-from lib.findings.F4 import EARLY, RECALL
+from lib.findings import EARLY, FLOOR_LAYERS, RECALL, SINK_FRACTION, members
 from lib.paper import published as p
 
 COLOURS = dict(zip(p.MODELS, MODEL_COLOURS))

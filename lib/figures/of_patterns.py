@@ -8,7 +8,7 @@ from matplotlib.ticker import PercentFormatter
 from lib import formatting as w
 from lib.figures.display import drawn
 from lib.figures.style import CLASS_COLOURS, MUTED, WIDTH
-from lib.measure.metrics import class_positions
+from lib.measure import class_positions
 from lib.tables import patterns as explorer
 
 

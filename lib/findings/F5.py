@@ -9,7 +9,7 @@ import pandas as pd
 from lib.findings.counting import first_step, in_circuit
 from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
 from lib.formatting import join, percent, sure, times
-from lib.measure.metrics import selectivity_column
+from lib.measure import selectivity_column
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def tells_from(curve, name):
     return int(curve["step"].iloc[later.argmax()]) if later.any() else None
 
 
-def answer(curves, group="all layers"):
+def pr_tells_first(curves, group="all layers"):
     """Does PR tell circuit heads from others before selectivity does?  A clause from separation()."""
     if curves.empty or "pr_low" not in curves or not (curves["controls"] == group).any():
         return "there is no circuit, or no head outside it, to ask of"
@@ -204,10 +204,10 @@ def spoken(curves, comparison):
     """The answer for both groups of controls, then what the comparison says."""
     groups = [g for g in GROUPS if not curves.empty and (curves["controls"] == g).any()]
     answers = [
-        f"Does PR tell circuit heads from others before selectivity does? Against all other heads, {answer(curves)}."
+        f"Does PR tell circuit heads from others before selectivity does? Against all other heads, {pr_tells_first(curves)}."
     ]
     if "same layers" in groups:
-        answers.append(f"Against other heads of the same layers, {answer(curves, 'same layers')}.")
+        answers.append(f"Against other heads of the same layers, {pr_tells_first(curves, 'same layers')}.")
     elif not curves.empty:
         answers.append("Its layers hold no head that stays outside, so there is no control from the same layers.")
     return " ".join([*answers, summary(comparison)])

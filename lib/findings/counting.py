@@ -10,9 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lib.formatting import name_of
-from lib.measure import metrics
-from lib.measure.metrics import CLASSES, selectivity_column
-from lib.panels.panel import Thresholds
+from lib.measure import CLASSES, metrics, selectivity_column
 
 SINK_MASS = 0.3  # mean attention of all queries to position 0 (Gu et al., When Attention Sink Emerges)
 PREFIX_MATCHING = 0.3  # this project's counterpart for induction: Olsson et al. name no threshold
@@ -29,7 +27,7 @@ class Counting:
     for induction).  elevation: the rule for an elevated PR (lib.findings.judging.ELEVATIONS).
     """
 
-    thresholds: Thresholds
+    thresholds: object
     baseline: str = "paper"
     by: str = "any"
     elevation: str = "start"

@@ -11,11 +11,9 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
 
 from lib import formatting as w
-from lib.figures.display import drawn
-from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, label_ends, training_axis
-from lib.findings.counting import selectivity_column
-from lib.measure import metrics
-from lib.measure.metrics import CLASSES
+from lib.figures import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, drawn, label_ends, training_axis
+from lib.findings import selectivity_column
+from lib.measure import CLASSES, metrics
 
 
 def patterns(pattern, layer, name="lesson-patterns"):

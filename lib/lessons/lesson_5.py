@@ -4,11 +4,10 @@ import re
 
 import numpy as np
 
-from lib.findings.counting import selectivity_column
+from lib.findings import selectivity_column
 from lib.formatting import name_of, percent, times
 from lib.lessons.answers import TOLERANCE, Hint, as_head, as_number, close, exercise, kind_of, look_for
-from lib.measure import metrics
-from lib.measure.metrics import CLASSES
+from lib.measure import CLASSES, metrics
 
 
 @exercise("5.1")
@@ -130,7 +129,7 @@ def control_cost(answer, whole, controls):
 @exercise("5.5")
 def thin_head_cost(answer, model, batch, head):
     """The answer is by how much the loss rises without one head (layer, head); negative if it falls."""
-    from lib.measure.ablation import capabilities  # only here, so that lessons on head tables need no torch
+    from lib.measure import capabilities  # only here, so that lessons on head tables need no torch
 
     answer = as_number(answer, "a difference of two losses in nats")
     whole, without = capabilities(model, batch, [[], [head]])

@@ -9,4 +9,5 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["judgements", "ledger", "published"],
+    submod_attrs={"ledger": ["AGREES", "DISAGREES", "SECTIONS", "UNCHECKED", "VERDICTS"]},
 )

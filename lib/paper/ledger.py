@@ -17,11 +17,8 @@ from functools import lru_cache
 import pandas as pd
 
 from lib import formatting as w
-from lib.findings.F1 import FLOOR_LAYERS
-from lib.findings.F2 import CLAIMED_SHAPE, shape_of
-from lib.findings.F3 import SINK_FRACTION
-from lib.findings.F4 import RECALL
-from lib.measure.metrics import CLASSES
+from lib.findings import CLAIMED_SHAPE, FLOOR_LAYERS, RECALL, SINK_FRACTION, shape_of
+from lib.measure import CLASSES
 from lib.paper import published as p
 
 AGREES, DISAGREES, UNCHECKED = "agrees", "disagrees", "cannot be checked"

@@ -1,7 +1,7 @@
 """The report: the run that a notebook opens, the execution of all notebooks, the pages, and the book made of them.
 
 Takes tables, verdicts and figures; hands on executed notebooks (results/) and the built book (_build/).
-May import: every other room.
+May import: measure, panels, tables, findings, paper, figures, lessons.
 """
 
 import lazy_loader

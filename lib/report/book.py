@@ -23,14 +23,13 @@ from lib import provenance
 from lib.files import ROOT, UserError, atomic, results_dir
 from lib.formatting import join
 from lib.lessons import notebooks as lessons
-from lib.panels.panel import load_panel, panel_path
+from lib.panels import load_panel, panel_path
 from lib.report import colophon
 from lib.report import explorer as explorer_pages
 from lib.report.icons import keep_used_icons
 from lib.report.jobs import notebooks, status_of
 from lib.report.pages import FINDING_PAGES, PAGES, Report, contents
-from lib.tables import heads
-from lib.tables.sweep import MEASUREMENTS
+from lib.tables import MEASUREMENTS, heads
 
 RUN_LINK = re.compile(
     r"\[([^\]]*)\]\((?:\.\./)+runs/[^)]*\)(\{)?"

@@ -27,10 +27,9 @@ from traitlets.config import Config
 
 from lib.files import ROOT, UserError, atomic
 from lib.lessons import notebooks as lessons
-from lib.panels.panel import load_panel
+from lib.panels import load_panel
 from lib.report.jobs import METADATA, RECORD_MIME, head_digests, is_done, key_of, plan
-from lib.tables import heads
-from lib.tables.sweep import MEASUREMENTS, measure_missing, pending, stoppable
+from lib.tables import MEASUREMENTS, heads, measure_missing, pending, stoppable
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
 KERNEL_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}

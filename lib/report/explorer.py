@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from lib import formatting as w
+from lib.figures import CLASS_COLOURS
 from lib.figures import of_patterns as figures
-from lib.figures.style import CLASS_COLOURS
 from lib.findings import counting as c
-from lib.measure.metrics import BASELINES, CLASSES, selectivity_column
+from lib.measure import BASELINES, CLASSES, selectivity_column
 from lib.report.jobs import notebooks
 from lib.report.markdown import scrolling, table
 from lib.tables import patterns as explorer

@@ -8,7 +8,7 @@ import nbformat
 from lib import provenance
 from lib.files import ROOT, nearest, results_dir
 from lib.formatting import tokens_text
-from lib.panels.panel import PanelError, load_panel
+from lib.panels import PanelError, load_panel
 from lib.tables import heads
 
 NOTEBOOKS = ROOT / "notebooks"

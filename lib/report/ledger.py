@@ -1,8 +1,8 @@
 """The page of the ledger of claims."""
 
-from lib.findings.judging import FINDINGS
+from lib.findings import FINDINGS
+from lib.paper import AGREES, DISAGREES, SECTIONS, UNCHECKED, VERDICTS
 from lib.paper import published as p
-from lib.paper.ledger import AGREES, DISAGREES, SECTIONS, UNCHECKED, VERDICTS
 from lib.report.markdown import badge, scrolling, table
 
 

@@ -17,11 +17,10 @@ from lib.figures import of_ablation as causal_figures
 from lib.figures import of_panel as panel_figures
 from lib.figures import of_paper as published_figures
 from lib.files import ROOT
-from lib.findings import counting as c
-from lib.findings import crosschecks, effects, judging
+from lib.findings import agreement, effects, judging, thin
 from lib.lessons import notebooks as lessons
 from lib.measure import bootstrap, metrics
-from lib.panels.panel import Panel
+from lib.panels import Panel
 from lib.paper import judgements as evidence
 from lib.paper import ledger, published
 from lib.report import colophon, costs
@@ -42,7 +41,7 @@ class Report:
     @cached_property
     def batch(self):
         """The panel's sequences (lib.measure.batch.InductionBatch)."""
-        from lib.measure.batch import induction_batch  # imports torch, which most pages do not need
+        from lib.measure import induction_batch  # imports torch, which most pages do not need
 
         return induction_batch(**self.panel.batch.model_dump())
 
@@ -196,7 +195,7 @@ def batch(report):
 
 def ceiling(report):
     """How high a perfect induction head can read under the paper's baseline, derived and computed."""
-    from lib.measure.batch import induction_batch  # imports torch, which the other pages do not need
+    from lib.measure import induction_batch  # imports torch, which the other pages do not need
 
     b = report.panel.batch
     here = "this panel"
@@ -286,7 +285,7 @@ def _plain(value):
 
 def _recipes(report):
     """{model: Recipe} of the models that were trained here."""
-    from lib.panels.recipes import RECIPES
+    from lib.panels import RECIPES
 
     return {name: RECIPES[name] for name in report.panel.models if name in RECIPES}
 
@@ -508,7 +507,7 @@ def checks(report):
     parts = [raw(panel_figures.checks(list(report.runs.values())), "X.1")]
     titles = {"induction": "prefix matching", "first_token": "sink mass"}
     for run in report.runs.values():
-        found = crosschecks.agreement(run.heads, report.panel.thresholds)
+        found = agreement(run.heads, report.panel.thresholds)
         rows = []
         for revision, of in found.groupby("revision", sort=False):
             of = of.set_index("check")
@@ -631,7 +630,7 @@ def _thin(report, cls, threshold):
     """Heads that pass a ratio at some revision with hardly any attention behind it."""
     found = []
     for run in report.runs.values():
-        mask = c.thin(run.trajectory, cls, threshold, run.counting)
+        mask = thin(run.trajectory, cls, threshold, run.counting)
         for step, of in enumerate(mask):
             found += [f"{run.spec.label} {name} at {run.trajectory.names[step]}" for name in run.trajectory.labels(of)]
     what = {"first_token": "on the first token", "induction": "on the induction target"}[cls]

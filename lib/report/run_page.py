@@ -9,9 +9,8 @@ import pandas as pd
 from lib import formatting as w
 from lib import provenance
 from lib.figures import display
-from lib.findings import controls, judging
-from lib.findings.counting import Counting, Trajectory
-from lib.panels.panel import Panel, load_panel
+from lib.findings import Counting, Trajectory, controls, judging
+from lib.panels import Panel, load_panel
 from lib.report.jobs import RECORD_MIME, papermill_line
 from lib.tables import heads
 

@@ -8,7 +8,6 @@ import ast
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 from lib.files import ROOT
 

@@ -9,7 +9,5 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["causal", "heads", "patterns", "preflight", "sweep"],
-    submod_attrs={
-        "heads": ["head_table"],
-    },
+    submod_attrs={"heads": ["head_table"], "sweep": ["MEASUREMENTS", "measure_missing", "pending", "stoppable"]},
 )

@@ -13,8 +13,8 @@ import pandas as pd
 
 from lib import provenance
 from lib.files import atomic, results_dir
-from lib.findings.counting import Counting, members
 from lib.formatting import name_of
+from lib.measure import selectivity_column
 from lib.tables import heads
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
@@ -44,7 +44,7 @@ def circuit(table, thresholds, cls="induction"):
 
     cls: "induction" or "previous_token".
     """
-    heads_ = table[members(table, cls, getattr(thresholds, f"{cls}_circuit"), Counting(thresholds))]
+    heads_ = table[table[selectivity_column(cls)] >= getattr(thresholds, f"{cls}_circuit")]
     return sorted((int(layer), int(head)) for layer, head in zip(heads_["layer"], heads_["head"]))
 
 
@@ -54,7 +54,7 @@ def conditions(own, previous_token, final, n_layers, n_heads, draws=DRAWS, seed=
     own, previous_token, final: circuits as sorted [(layer, head)].  A condition whose
     circuit is empty is left out, and so are random heads where too few are left to draw from.
     """
-    from lib.measure.ablation import matched_random
+    from lib.measure import matched_random
 
     found = [("baseline", -1, [])]
     if previous_token:
@@ -119,9 +119,8 @@ def measure(panel, model, revision, loaded=None):
     (lib.panels.checkpoints) if a checkpoint is not there.
     """
     # Reading tables is by far the common case and must not pay for torch.
-    from lib.measure.ablation import capabilities
-    from lib.measure.batch import induction_batch
-    from lib.panels.checkpoints import device, load
+    from lib.measure import capabilities, induction_batch
+    from lib.panels import device, load
 
     spec = panel.model(model)
     spec.revision(revision)

@@ -99,9 +99,8 @@ def measure(panel, model, revision, loaded=None):
     revisions measured before it.
     """
     # Reading tables is by far the common case and must not pay for torch.
-    from lib.measure.batch import induction_batch, repeated_sequences
-    from lib.measure.capture import prefix_matching, screen
-    from lib.panels.checkpoints import device, load, refuse_other_traits
+    from lib.measure import induction_batch, prefix_matching, repeated_sequences, screen
+    from lib.panels import device, load, refuse_other_traits
 
     spec = panel.model(model)
     spec.revision(revision)

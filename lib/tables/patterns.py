@@ -30,7 +30,7 @@ def settings(panel):
 
 def batch(panel):
     """The sequences that are shown: the first of the panel's batch (lib.measure.batch.InductionBatch)."""
-    from lib.measure.batch import induction_batch
+    from lib.measure import induction_batch
 
     return induction_batch(**settings(panel))
 
@@ -64,8 +64,8 @@ def measure(panel, model, revision, loaded=None):
     if the checkpoint is not there, ValueError naming layer and head if a row is not finite.
     """
     # Reading tables is by far the common case and must not pay for torch.
-    from lib.measure.attention import watch
-    from lib.panels.checkpoints import device, load
+    from lib.measure import watch
+    from lib.panels import device, load
 
     spec = panel.model(model)
     spec.revision(revision)

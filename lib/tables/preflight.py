@@ -58,7 +58,7 @@ def check(panel, checkpoints, missing, evict=False, speed=None):
     that are still to be measured, in the order of the sweep.  evict: whether each leaves the
     disk afterwards.  speed: what flops() says, for an estimate of the time.
     """
-    from lib.panels.checkpoints import DeviceError, device
+    from lib.panels import DeviceError, device
 
     report = Report()
     try:
@@ -101,7 +101,7 @@ def _look_on_disk(report, spec, model, revisions, missing):
     """Local checkpoints; returns {revision: config}."""
     from transformers import AutoConfig
 
-    from lib.panels.checkpoints import weight_files
+    from lib.panels import weight_files
 
     configs = {}
     for revision in revisions:
@@ -158,7 +158,7 @@ def _look_on_hub(report, spec, model, revisions, missing):
 
 def _majority(configs):
     """The revision whose traits most others share, the last one of these."""
-    from lib.panels.checkpoints import traits
+    from lib.panels import traits
 
     texts = {revision: repr(traits(config)) for revision, config in configs.items()}
     counts = Counter(texts.values())
@@ -168,7 +168,7 @@ def _majority(configs):
 
 def _check_configs(report, spec, configs):
     """Refuse architectures that are not measured, and revisions unlike their neighbours."""
-    from lib.panels.checkpoints import ARCHITECTURES, refuse_other_traits, traits
+    from lib.panels import ARCHITECTURES, refuse_other_traits, traits
 
     for revision, config in configs.items():
         architecture = (config.architectures or ["model of unknown kind"])[0]
@@ -272,7 +272,7 @@ def _weigh(report, panel, model, config, on, to_measure, speed):
         )
     elif on == "cpu" and weights + WORKING_MEMORY > psutil.virtual_memory().available:
         report.warnings.append(f"{spec.label} takes {bytes_text(weights + WORKING_MEMORY)}: close other programs first")
-    from lib.panels.checkpoints import half_precision_doubts
+    from lib.panels import half_precision_doubts
 
     report.warnings += [f"{spec.label}: {doubt}" for doubt in half_precision_doubts(config.model_type, spec.dtype, on)]
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from lib.files import UserError
 from lib.formatting import bytes_text
-from lib.panels.panel import load_panel
+from lib.panels import load_panel
 from lib.tables import causal, heads
 from lib.tables import patterns as explorer
 
@@ -102,7 +102,7 @@ def _measure(panel_argument, model, revision, kinds, share):
     """Load a checkpoint once and measure tables of it; returns {kind: what went wrong}.  share: of the cores, 1 / n."""
     import torch
 
-    from lib.panels.checkpoints import device, load
+    from lib.panels import device, load
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))
     panel, kind = load_panel(panel_argument), kinds[0]
