@@ -12,6 +12,15 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "display": ["drawn"],
         "of_run": ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"],
-        "style": ["CLASS_COLOURS", "MUTED", "PALETTE", "SEQUENTIAL", "WIDTH", "label_ends", "training_axis"],
+        "style": [
+            "VERDICT_MARKS",
+            "CLASS_COLOURS",
+            "MUTED",
+            "PALETTE",
+            "SEQUENTIAL",
+            "WIDTH",
+            "label_ends",
+            "training_axis",
+        ],
     },
 )

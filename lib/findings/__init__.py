@@ -25,6 +25,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "PREFIX_MATCHING",
             "SINK_MASS",
             "Trajectory",
+            "best",
             "by_layer",
             "in_circuit",
             "is_bos",
@@ -34,8 +35,17 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "thin",
         ],
         "crosschecks": ["CHECKS", "agreement"],
-        "effects": ["starts_to_matter"],
-        "judging": ["FINDINGS", "SWEPT"],
+        "effects": ["CRITERIA", "formed_as_asked", "starts_to_matter", "when_it_matters"],
+        "judging": [
+            "FINDINGS",
+            "SWEPT",
+            "assumptions",
+            "evaluate",
+            "explained",
+            "how_sure",
+            "panel_verdict",
+            "survival_text",
+        ],
     },
 )
 

@@ -78,6 +78,8 @@ class Published:
     selectivity: pd.DataFrame
     pr: pd.DataFrame
 
+    models = MODELS
+
 
 # Reading --------------------------------------------------------------------------
 

@@ -26,9 +26,10 @@ from lib.lessons import notebooks as lessons
 from lib.panels import load_panel, panel_path
 from lib.report import colophon
 from lib.report import explorer as explorer_pages
+from lib.report.contents import Report
 from lib.report.icons import keep_used_icons
 from lib.report.jobs import notebooks, status_of
-from lib.report.pages import FINDING_PAGES, PAGES, Report, contents
+from lib.report.pages import FINDING_PAGES, PAGES, contents
 from lib.tables import MEASUREMENTS, heads
 
 RUN_LINK = re.compile(
@@ -65,8 +66,6 @@ def assemble(panel_argument, site, with_runs=True):
                 content += f"\n{colophon.of_page(title, facts, panel_argument)}\n".encode()
             put(path.relative_to(ROOT), content)
     for name, page in PAGES.items():
-        put(f"book/_generated/{name}.md", page(report) + "\n")
-    for name, page in {"explorer": explorer_pages.page, "heads": explorer_pages.heads_page}.items():
         put(f"book/_generated/{name}.md", page(report) + "\n")
     for path, content in explorer_pages.files(report).items():
         put(path, content)

@@ -9,5 +9,9 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["causal", "heads", "patterns", "preflight", "sweep"],
-    submod_attrs={"heads": ["head_table"], "sweep": ["MEASUREMENTS", "measure_missing", "pending", "stoppable"]},
+    submod_attrs={
+        "causal": ["CONDITIONS"],
+        "heads": ["head_table"],
+        "sweep": ["MEASUREMENTS", "measure_missing", "pending", "stoppable"],
+    },
 )
