@@ -10,6 +10,8 @@ import pytest
 from lib.figures.of_paper import PUBLISHED_FIGURES
 from lib.paper import ledger
 from lib.paper import published as p
+from lib.paper.comparing import matches
+from lib.report import check_pages
 
 PYTHIA, OLMO, OLMOE = "pythia-1b", "olmo-1b-0724", "olmoe-1b-7b-0924"
 COUNTS, SELECTIVITY, PR = (f"published_{name}.csv" for name in ("layer_counts", "selectivity", "pr"))
@@ -408,7 +410,7 @@ def test_when_a_number_agrees(value, printed, agrees):
 
 
 def test_the_page(published, entries):
-    page = pages.ledger(ledger.entries(published))
+    page = check_pages.ledger(ledger.entries(published))
     counts = entries["verdict"].value_counts()
     assert f"**{len(entries)} statements**, {counts['agrees']} agree" in page.splitlines()[0]
     assert page.count("## ") == len(ledger.SECTIONS) == page.count('<div class="table-scroll evidence"')

@@ -65,6 +65,8 @@ def assemble(panel_argument, site, with_runs=True):
                 title = content.decode().partition("\n")[0].removeprefix("# ")
                 content += f"\n{colophon.of_page(title, facts, panel_argument)}\n".encode()
             put(path.relative_to(ROOT), content)
+    for source in quoted():
+        put(source, (ROOT / source).read_bytes())
     for name, page in PAGES.items():
         put(f"book/_generated/{name}.md", page(report) + "\n")
     for path, content in explorer_pages.files(report).items():
@@ -110,9 +112,19 @@ def neighbours(job, panel, present):
     return " · ".join(links)
 
 
+def quoted():
+    """Sources of which pages of book/ quote lines, relative to the project's root: they are laid beside the pages."""
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md"))
+    return sorted({found for text in texts for found in re.findall(r"^```\{literalinclude\} \.\./(.*)$", text, re.MULTILINE)})
+
+
 def toc(jobs, taught=()):
     """The narrative's table of contents with every run under its finding's page, and the lessons after their first page."""
     content = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    findings = sorted((ROOT / "book").glob("F*.md"), key=lambda path: int(path.stem[1:]))
+    next(part for part in content["parts"] if part["caption"] == "Findings")["chapters"] = [
+        {"file": f"book/{path.stem}"} for path in findings
+    ]
     chapters = {c["file"]: c for part in content["parts"] for c in part["chapters"]}
     for job in jobs:
         chapter = chapters.get(f"book/{job.finding}", chapters["book/status"])
