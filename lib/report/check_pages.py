@@ -12,7 +12,7 @@ from lib.tables import CONDITIONS
 
 def matters(report):
     """When each model's circuit starts to matter: a sentence, a figure and the numbers."""
-    parts, numbered = [], []
+    parts, n_figures = [], 0
     for name, run in report.runs.items():
         tables = report.causal[name]
         parts.append(f"## {run.spec.label}")
@@ -20,8 +20,8 @@ def matters(report):
             parts.append("No causal table of this model has been measured.")
             continue
         figure = of_ablation.over_training(tables, run.spec.label)
-        parts += [when_it_matters(tables), numbered(figure, f"C.{len(numbered) + 1}")]
-        numbered.append(name)
+        parts += [when_it_matters(tables), numbered(figure, f"C.{n_figures + 1}")]
+        n_figures += 1
         last = tables[tables["step"] == tables["step"].max()]
         parts.append(
             f"At {last['revision'].iloc[0]}:\n\n"
