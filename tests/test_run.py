@@ -61,14 +61,14 @@ def break_notebook(folder, source="raise RuntimeError('broken on purpose')"):
 
 
 def test_the_mini_panel_is_150_runs():
-    jobs = jobs.plan("mini")
-    assert len(jobs) == len({job.output for job in jobs}) == 150
-    assert {job.finding for job in jobs} == set(FINDINGS) == {"F1", "F2", "F3", "F4", "F5"}
+    planned = jobs.plan("mini")
+    assert len(planned) == len({job.output for job in planned}) == 150
+    assert {job.finding for job in planned} == set(FINDINGS) == {"F1", "F2", "F3", "F4", "F5"}
 
 
 def test_a_panel_can_be_narrowed(tiny_panel):
-    jobs = jobs.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step10"])
-    assert [str(job) for job in jobs] == ["F2 tiny-olmo step10"]
+    planned = jobs.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step10"])
+    assert [str(job) for job in planned] == ["F2 tiny-olmo step10"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "display": ["drawn"],
         "of_run": ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"],
         "style": [
-            "VERDICT_MARKS",
             "CLASS_COLOURS",
             "MUTED",
             "PALETTE",

@@ -25,7 +25,6 @@ from lib.figures.style import (
 from lib.findings import (
     CHECKS,
     EARLY,
-    F2,
     FLOOR_LAYERS,
     PREFIX_MATCHING,
     RECALL,
@@ -34,10 +33,12 @@ from lib.findings import (
     SWEPT,
     by_layer,
     circuit_recall,
+    fractions_by_counting,
     in_circuit,
     is_bos,
     milestone_steps,
     pr_tells_first,
+    shape_of,
     spectral_leads,
 )
 
@@ -101,7 +102,7 @@ def bos_curves(runs):
     limits = []
     for colour, run in zip(MODEL_COLOURS, runs):
         trajectory = run.trajectory
-        curve = F2.bos_curves(trajectory, run.counting)
+        curve = fractions_by_counting(trajectory, run.counting)
         x = training_axis(ax, trajectory.tokens)
         limits.append(ax.get_xlim())
         ax.plot(x, curve["paper"], "-o", color=colour, label=run.spec.label)
@@ -110,7 +111,7 @@ def bos_curves(runs):
         ax.plot(x, curve["mass"], ":", color=colour, lw=1.2)
         low, high = bounds_of(trajectory, lambda heads: is_bos(heads, run.counting).mean(axis=-1))
         shade(ax, x, (low, high), colour)
-        shape, _, size = F2.shape_of(curve["paper"])
+        shape, _, size = shape_of(curve["paper"])
         words.append(
             f"{run.spec.label} ends at {w.percent(curve['paper'].iloc[-1])} ({shape}, largest step {100 * size:.1f} points)"
         )

@@ -14,6 +14,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import PercentFormatter
 
 from lib import formatting as w
+from lib import measure
 from lib.figures.display import drawn
 from lib.figures.style import (
     CLASS_COLOURS,
@@ -21,7 +22,6 @@ from lib.figures.style import (
     PALETTE,
     SEQUENTIAL,
     VERDICT_COLOURS,
-    VERDICT_MARKS,
     WIDTH,
     label_ends,
     shade,
@@ -34,23 +34,22 @@ from lib.findings import (
     SINK_FRACTION,
     SINK_MASS,
     SWEPT,
-    bos_curves,
     by_layer,
     circuit_recall,
     elevation_steps,
+    fractions_by_counting,
     in_circuit,
     is_bos,
     order_rule,
     shape_of,
 )
-from lib.measure import bootstrap
 
-INTERVAL = f"{100 * bootstrap.LEVEL:.0f} % bootstrap interval over sequences"
+INTERVAL = f"{100 * measure.bootstrap.LEVEL:.0f} % bootstrap interval over sequences"
 
 
 def bounds_of(trajectory, statistic):
     """Interval of a statistic of a trajectory, (low, high): the same function on all resamples at once."""
-    return bootstrap.interval(np.asarray(statistic(trajectory.replicated()), dtype=float))
+    return measure.bootstrap.interval(np.asarray(statistic(trajectory.replicated()), dtype=float))
 
 
 def first_token_map(run):
@@ -129,7 +128,7 @@ def bos_curve(run):
     """F2: the BOS fraction over training, counted in five ways."""
     trajectory, counting = run.trajectory, run.counting
     history = trajectory.upto(trajectory.step(run.revision))
-    curve = bos_curves(history, counting)
+    curve = fractions_by_counting(history, counting)
     shape, end, size = shape_of(curve["paper"])
     low, high = bounds_of(history, lambda heads: is_bos(heads, counting).mean(axis=-1))
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
@@ -362,7 +361,7 @@ def strip(ax, sweep, at):
         for column, verdict in enumerate(verdicts):
             face, ink = VERDICT_COLOURS[verdict]
             ax.add_patch(plt.Rectangle((column, row), 1, 1, fc=face, ec="white", lw=1.5))
-            ax.text(column + 0.5, row + 0.5, VERDICT_MARKS[verdict], ha="center", va="center", color=ink, fontsize=8)
+            ax.text(column + 0.5, row + 0.5, w.VERDICT_MARKS[verdict], ha="center", va="center", color=ink, fontsize=8)
     if at in table.columns:
         column = list(table.columns).index(at)
         ax.add_patch(plt.Rectangle((column, 0), 1, len(table), fill=False, ec="0.25", lw=1.3, clip_on=False))

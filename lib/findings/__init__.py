@@ -15,7 +15,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submodules=["controls", "counting", "crosschecks", "effects", "judging"],
     submod_attrs={
         "F1": ["FLOOR_LAYERS", "floor_rule"],
-        "F2": ["CLAIMED_SHAPE", "bos_curves", "shape_of", "shape_rule"],
+        "F2": ["CLAIMED_SHAPE", "fractions_by_counting", "shape_of", "shape_rule"],
         "F3": ["INDUCTION_HEADS", "SINK_FRACTION", "milestone_steps", "order_rule"],
         "F4": ["EARLY", "RECALL", "circuit_recall", "recall_rule"],
         "F5": ["OWN_ELEVATION", "PEERS", "elevation_steps", "lead_rule", "spectral_leads"],

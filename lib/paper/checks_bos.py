@@ -2,7 +2,6 @@
 
 from lib import findings
 from lib import formatting as w
-from lib.measure import CLASSES
 from lib.paper import published as p
 from lib.paper.comparing import (
     DISAGREES,
@@ -108,7 +107,7 @@ def fractions_by_best_class(published, printed, by_best_class):
     by_best = all(matches(100 * by_best_class[m], printed[m]) for m in p.MODELS)
     by_any = all(matches(100 * final[m], printed[m]) for m in p.MODELS)
     last = last_rows(published.selectivity)
-    other = last[last[list(CLASSES)].idxmax(axis=1) != "first_token"].groupby(["model", "layer"])["name"].agg(list)
+    other = last[last[list(p.CLASSES)].idxmax(axis=1) != "first_token"].groupby(["model", "layer"])["name"].agg(list)
     counts = bos_by_layer(published).query("step == step.max()").set_index(["model", "layer"])
     proof = [
         f"{SHORT[m]} layer {layer}"

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from lib.figures import of_ablation, of_panel
-from lib.findings import FINDINGS, agreement, when_it_matters
+from lib import figures
+from lib.findings import FINDINGS, agreement, starts_to_matter, when_it_matters
 from lib.formatting import percent
 from lib.paper import RULES, SECTIONS, VERDICTS
 from lib.report.markdown import badge, numbered, render, scrolling, table
@@ -19,7 +19,7 @@ def matters(report):
         if tables is None:
             parts.append("No causal table of this model has been measured.")
             continue
-        figure = of_ablation.over_training(tables, run.spec.label)
+        figure = figures.of_ablation.over_training(tables, run.spec.label, starts_to_matter(tables))
         parts += [when_it_matters(tables), numbered(figure, f"C.{n_figures + 1}")]
         n_figures += 1
         last = tables[tables["step"] == tables["step"].max()]
@@ -72,7 +72,7 @@ def _losses(tables):
 
 def checks(report):
     """Prefix matching and sink mass against the screen: rank agreement, and the heads on which they differ."""
-    parts = [numbered(of_panel.checks(list(report.runs.values())), "X.1")]
+    parts = [numbered(figures.of_panel.checks(list(report.runs.values())), "X.1")]
     titles = {"induction": "prefix matching", "first_token": "sink mass"}
     for run in report.runs.values():
         found = agreement(run.heads, report.panel.thresholds)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lib import paper, tables
-from lib.panels import Panel
+from lib.panels import RECIPES, Panel
 from lib.report.jobs import plan, status_of
 from lib.report.run_page import open_run
 
@@ -19,9 +19,7 @@ class Report:
     @cached_property
     def batch(self):
         """The panel's sequences (lib.measure.batch.InductionBatch)."""
-        from lib.measure import induction_batch  # imports torch, which most pages do not need
-
-        return induction_batch(**self.panel.batch.model_dump())
+        return tables.storage.sequences(self.panel)  # imports torch, which most pages do not need
 
     @cached_property
     def jobs(self):
@@ -65,6 +63,21 @@ class Report:
     def last_causal_table(self, model):
         """The causal table of a model's last revision, None if there is none."""
         return tables.causal.read(self.panel, model, self.runs[model].revision)
+
+    @cached_property
+    def measured(self):
+        """{model: {revision: provenance of its head table}}, of the tables that are there and not stale."""
+        return {name: tables.heads.measured(self.panel, name) for name in self.panel.models}
+
+    @cached_property
+    def recipes(self):
+        """{model: Recipe} of the models that were trained here."""
+        return {name: RECIPES[name] for name in self.panel.models if name in RECIPES}
+
+    @cached_property
+    def published_controls(self):
+        """Leads of the paper's listed heads outside the final circuits (lib.paper.published.null_leads)."""
+        return paper.published.null_leads(self.published)
 
     @cached_property
     def same_weights(self):

@@ -1,9 +1,8 @@
 """The page of a finding: claim, evidence, what the verdicts rest on, controls, and every run of it."""
 
-from lib.figures import of_panel, of_paper
+from lib import figures
 from lib.findings import FINDINGS, assumptions, explained, how_sure, panel_verdict, thin
 from lib.formatting import percent
-from lib.paper import null_leads
 from lib.report.first_page import panel as panel_note
 from lib.report.markdown import badge, numbered, render, scrolling, table
 from lib.report.status_page import run_cell
@@ -45,13 +44,13 @@ def evidence(report, id):
 
 def published(report, id):
     """The paper's 1B panel, drawn from its published figures; nothing if the finding is not the paper's."""
-    draw = of_paper.PUBLISHED_FIGURES.get(id)
+    draw = figures.of_paper.PUBLISHED_FIGURES.get(id)
     return numbered(draw(report.published), f"{id}.1") if draw else ""
 
 
 def panel(report, id):
     """Figure and reasons that compare the models at their last revisions."""
-    draw, parts = of_panel.PANEL_FIGURES.get(id), []
+    draw, parts = figures.of_panel.PANEL_FIGURES.get(id), []
     if draw:
         parts.append(numbered(draw(list(report.runs.values())), f"{id}.2"))
     parts += [f"**{label}** {badge(x.verdict)} {x.reason} {x.statement}" for label, x in report.final[id].items()]
@@ -68,7 +67,7 @@ def assumptions_of(report, id):
         ]
         for words in assumptions(id, thresholds)
     ]
-    strips = of_panel.sensitivities(list(report.runs.values()), by_model)
+    strips = figures.of_panel.sensitivities(list(report.runs.values()), by_model)
     shares = [f"{label} {percent(x.support)}" for label, x in by_model.items() if x.support is not None]
     parts = [
         scrolling(table(rows, ["assumption", *by_model]), f"{id}: the verdict under other assumptions"),
@@ -94,10 +93,10 @@ def _without_attention(report, cls, threshold):
 def controls(report):
     """F5's controls: does PR tell circuit heads from others before selectivity does?"""
     runs = list(report.runs.values())
-    parts = [numbered(of_panel.separations(runs), "F5.3")]
+    parts = [numbered(figures.of_panel.separations(runs), "F5.3")]
     for run in runs:
         parts += [f"**{run.spec.label}.** {run.controls().text}", run.controls_table()._repr_html_()]
-    led = null_leads(report.published)
+    led = report.published_controls
     led = led[led["rule"] == "start"].groupby("model")[["led", "crossings"]].sum()
     pairs = [f"{report.published.models[model]} {int(r.led)} of {int(r.crossings)}" for model, r in led.iterrows()]
     return "\n\n".join([*parts, render("controls_of_the_paper", pairs=pairs)])

@@ -1,15 +1,15 @@
 """The first page: one figure, a card a finding, the verdicts in a table."""
 
-from lib.figures import VERDICT_MARKS, of_paper
+from lib import figures
 from lib.files import ROOT
 from lib.findings import FINDINGS, panel_verdict
+from lib.formatting import VERDICT_MARKS
 from lib.report.markdown import badge, numbered, render, scrolling, table
-from lib.report.model_pages import recipes
 
 
 def overview(report):
     """The figure of the first page."""
-    return numbered(of_paper.overview(report.published, list(report.runs.values())), "1")
+    return numbered(figures.of_paper.overview(report.published, list(report.runs.values())), "1")
 
 
 def cards(report):
@@ -33,7 +33,7 @@ def cards(report):
 
 def panel(report):
     """A note for pages that tell of the mini models, if the report is of other ones; else nothing."""
-    if recipes(report):
+    if report.recipes:
         return ""
     labels = [spec.label for spec in report.panel.models.values()]
     return render("panel_note", title=report.panel.title, labels=labels)

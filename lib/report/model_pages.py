@@ -5,12 +5,11 @@ import json
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from lib import figures, measure
 from lib import formatting as w
-from lib.figures import drawn, style
+from lib.figures import drawn
 from lib.files import ROOT
 from lib.findings import CRITERIA, formed_as_asked
-from lib.measure import metrics
-from lib.panels import RECIPES
 from lib.report.markdown import numbered, render, scrolling, table, turned
 
 
@@ -33,10 +32,10 @@ def ceiling(report):
         ("the paper", 256, induction_batch()),
         ("shorter sequences", 64, induction_batch(seq_len=64, vocab_low=0, vocab_high=128)),
     ):
-        first_a, sample = batch_.first_a.numpy(), metrics.paper_baseline_positions(seq_len)
+        first_a, sample = batch_.first_a.numpy(), measure.metrics.paper_baseline_positions(seq_len)
         within = int(((sample > 20) & (sample <= seq_len // 2)).sum())
         hits = int(pd.Series(first_a + 1).isin(sample).sum())
-        exact = metrics.paper_baseline_ceiling(seq_len, first_a)
+        exact = measure.metrics.paper_baseline_ceiling(seq_len, first_a)
         rows.append(
             [
                 name, seq_len, f"{within} of {seq_len // 2 - 20}", f"{50 * (seq_len // 2 - 20) / within:.0f}x",
@@ -100,15 +99,10 @@ def _plain(value):
     return {"True": "yes", "False": "no", "None": "–"}.get(str(value), value)
 
 
-def recipes(report):
-    """{model: Recipe} of the models that were trained here."""
-    return {name: RECIPES[name] for name in report.panel.models if name in RECIPES}
-
-
 def corpora(report):
     """The statistics of every domain, and which model reads it."""
     readers = {}
-    for name, recipe in recipes(report).items():
+    for name, recipe in report.recipes.items():
         readers.setdefault(recipe.corpus.name, (recipe.corpus, []))[1].append(report.panel.models[name].label)
     if not readers:
         return "The models of this panel were not trained here."
@@ -139,14 +133,14 @@ def corpora(report):
 
 def training(report):
     """The loss of every model over training, with its revisions marked."""
-    fig, ax = plt.subplots(figsize=(style.WIDTH, 3.4), layout="constrained")
+    fig, ax = plt.subplots(figsize=(figures.style.WIDTH, 3.4), layout="constrained")
     rows, words, limits = [], [], []
-    for colour, (name, run) in zip(style.MODEL_COLOURS, report.runs.items()):
+    for colour, (name, run) in zip(figures.style.MODEL_COLOURS, report.runs.items()):
         path = ROOT / run.spec.path / "training.json" if run.spec.path else None
         if path is None or not path.is_file():
             continue
         log = pd.DataFrame(json.loads(path.read_text(encoding="utf-8"))["loss"], columns=["tokens", "loss"])
-        style.training_axis(ax, log["tokens"])
+        figures.style.training_axis(ax, log["tokens"])
         limits.append(ax.get_xlim())
         smooth = log["loss"].rolling(10, min_periods=1).mean()
         ax.plot(log["tokens"], smooth, color=colour, label=run.spec.label, lw=1.5)
@@ -182,7 +176,7 @@ def training(report):
             f"{r.weight_decay:g}",
             f"{r.batch_tokens:,}",
         ]
-        for name, r in recipes(report).items()
+        for name, r in report.recipes.items()
     ]
     header = [
         "model",

@@ -3,9 +3,6 @@
 A page in book/ includes them by name: {include} _generated/<name>.md, or _generated/<finding>_<name>.md.
 """
 
-import nbformat
-
-from lib.lessons import notebooks as lessons
 from lib.report import (
     check_pages,
     colophon,
@@ -17,19 +14,6 @@ from lib.report import (
     model_pages,
     status_page,
 )
-from lib.report.markdown import table
-
-
-def contents(present):
-    """The table of the lessons as Markdown; present: those that have been executed."""
-    if not present:
-        return "The lessons have not been executed for this panel."
-    rows = []
-    for lesson in present:
-        title, minutes, about = lessons.facts(nbformat.read(lesson.notebook, as_version=4))
-        rows.append((f"[{title}](../notebooks/lessons/{lesson.notebook.name})", f"{minutes}&nbsp;min", about))
-    return table(rows, ("lesson", "time", "what you do"))
-
 
 PAGES = {
     "overview": first_page.overview,

@@ -1,7 +1,6 @@
 """The map of all runs, and the lines that make them again."""
 
-from lib.figures import VERDICT_MARKS
-from lib.formatting import tokens_text
+from lib.formatting import VERDICT_MARKS, tokens_text
 from lib.report.jobs import notebooks, papermill_line
 from lib.report.markdown import scrolling, table
 
