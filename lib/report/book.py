@@ -60,7 +60,7 @@ def assemble(panel_argument, site, with_runs=True):
     for path in [ROOT / "_config.yml", *sorted((ROOT / "book").rglob("*"))]:
         if path.is_file() and "_generated" not in path.parts:
             content = path.read_bytes()
-            if path.suffix == ".md":
+            if path.suffix == ".md" and path.parent.name == "book":
                 title = content.decode().partition("\n")[0].removeprefix("# ")
                 content += f"\n{colophon.of_page(title, facts, panel_argument)}\n".encode()
             put(path.relative_to(ROOT), content)

@@ -6,7 +6,6 @@ A page in book/ includes them by name: {include} _generated/<name>.md, or _gener
 from lib.report import (
     check_pages,
     colophon,
-    costs,
     explorer,
     finding_pages,
     first_page,
@@ -36,7 +35,6 @@ PAGES = {
     "heads": explorer.heads_page,
     "rooms": house.page,
     "made": lambda report: colophon.made(),
-    **{f"costs_{name}": lambda report, page=page: page() for name, page in costs.PAGES.items()},
 }
 FINDING_PAGES = {
     "claim": finding_pages.claim,
