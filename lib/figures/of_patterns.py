@@ -9,16 +9,15 @@ from lib import formatting as w
 from lib.figures.display import drawn
 from lib.figures.style import CLASS_COLOURS, MUTED, WIDTH
 from lib.measure.metrics import class_positions
-from lib.tables import patterns as explorer
 
 
-def last_query(run, label, table, batch):
+def last_query(run, label, rows, batch):
     """The last query's attention of one head in a few sequences, with the classes' targets marked.
 
-    run: lib.report.run_page.Run.  label: "L1H3".  table: its attention rows (lib.tables.patterns).  batch: the sequences.
+    run: lib.report.run_page.Run.  label: "L1H3".  rows: attention, [sequence, layer * head, position].  batch: the sequences.
     """
     names = run.trajectory.labels(np.ones(len(run.trajectory.layer), dtype=bool))
-    rows = explorer.rows(table)[:, names.index(label)]  # [sequence, position]
+    rows = rows[:, names.index(label)]  # [sequence, position]
     n, seq_len = rows.shape
     targets = {cls: where[:, 0] for cls, where in class_positions(seq_len, batch.first_a.numpy()).items()}
     marks = {

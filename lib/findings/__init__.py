@@ -10,3 +10,5 @@ from pkgutil import iter_modules
 
 for _name in sorted((m.name for m in iter_modules(__path__) if m.name[1:].isdigit()), key=lambda name: int(name[1:])):
     import_module(f"{__name__}.{_name}")
+for _name in ("counting", "judging", "controls", "crosschecks", "effects"):
+    import_module(f"{__name__}.{_name}")
