@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from lib import figures, findings, measure
-from lib.formatting import join, name_of, percent, times, tokens_text
+from lib.formatting import name_of, times, tokens_text
 from lib.report.markdown import render
 
-WORDS = {  # {class: (the kind of head, what it looks at)}
+WORDS = {  # {class: (the kind of head, what it looks at)}, in the order of lib.measure.metrics.CLASSES
     "induction": ("induction", "B, the token after the first A"),
     "previous_token": ("previous-token", "the token before"),
     "duplicate_token": ("duplicate-token", "the first A"),
@@ -49,29 +49,22 @@ def classes_of(trajectory, thresholds):
 
 def sentence(trajectory, counting, cls, step, head):
     """What a head counts as at a revision, in words; cls: its class, from classes_of."""
-    thresholds, classes = counting.thresholds, measure.metrics.CLASSES
-    at = {cls: selectivity(trajectory, cls)[step, head] for cls in classes}
+    counts, thresholds = findings.counting, counting.thresholds
+    values = {other: selectivity(trajectory, other)[step, head] for other in WORDS}
+    phrases = {other: f"{WORDS[other][0]} with {times(value)}" for other, value in values.items()}
     if cls is None:
-        highest = classes[findings.counting.best(trajectory)[step, head]]
-        return (
-            f"No class: nothing reaches {times(thresholds.classify)} the baseline. "
-            f"Highest is {WORDS[highest][0]} with {times(at[highest])}."
-        )
-    kind, target = WORDS[cls]
-    parts = [f"{kind if kind.isupper() else kind.capitalize()} head: {times(at[cls])} the baseline on {target}."]
-    others = [
-        f"{WORDS[other][0]} with {times(at[other])}"
-        for other in classes
-        if other != cls and at[other] >= thresholds.classify
-    ]
-    if others:
-        parts.append(f"Also past {times(thresholds.classify)}: {join(others)}.")
-    if findings.counting.in_circuit(trajectory, counting)[step, head]:
-        parts.append(f"In the induction circuit (past {times(thresholds.induction_circuit)}).")
-    if findings.counting.thin(trajectory, cls, thresholds.classify, counting)[step, head]:
-        attention, floor = trajectory[f"attention_{cls}"][step, head], thresholds.mass_floor
-        parts.append(f"Little attention is behind it: {percent(attention)}, under the floor of {percent(floor)}.")
-    return " ".join(parts)
+        highest = measure.metrics.CLASSES[counts.best(trajectory)[step, head]]
+        return render("head", cls=None, thresholds=thresholds, highest=phrases[highest])
+    return render(
+        "head",
+        cls=WORDS[cls],
+        value=values[cls],
+        thresholds=thresholds,
+        others=[phrases[other] for other in WORDS if other != cls and values[other] >= thresholds.classify],
+        in_circuit=counts.in_circuit(trajectory, counting)[step, head],
+        thin=counts.thin(trajectory, cls, thresholds.classify, counting)[step, head],
+        attention=trajectory[f"attention_{cls}"][step, head],
+    )
 
 
 def labels_of(trajectory):

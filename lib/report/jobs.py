@@ -1,4 +1,4 @@
-"""What is to be executed: a job a finding, model and revision, and whether its notebook is up to date."""
+"""What is to be measured and executed: a job a finding, model and revision, and whether its notebook is up to date."""
 
 from dataclasses import dataclass
 from pathlib import Path
