@@ -338,7 +338,7 @@ def fullsize(repeats):
             command = [
                 sys.executable,
                 "-m",
-                "lib.report.execution",
+                "lib.run",
                 "--panel",
                 str(path),
                 "--findings",

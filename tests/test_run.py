@@ -15,10 +15,9 @@ from conftest import ROOT, TINY, TOKENS
 
 from lib.files import results_dir
 from lib.findings.judging import FINDINGS
-from lib.panels.panel import PanelError, load_panel
+from lib.panels import PanelError, load_panel
 from lib.report import execution as run
 from lib.report import jobs
-from lib.report.jobs import RECORD_MIME
 from lib.tables import heads
 
 
@@ -39,7 +38,7 @@ def notebooks(tmp_path, monkeypatch):
     folder.mkdir()
     for finding in ("F1", "F2"):
         shutil.copy(jobs.notebook_of(finding), folder)
-    monkeypatch.setattr(run, "NOTEBOOKS", folder)
+    monkeypatch.setattr(jobs, "NOTEBOOKS", folder)
     return folder
 
 
@@ -194,7 +193,7 @@ def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_p
 
 @pytest.mark.parametrize("finding", FINDINGS)
 def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, finding):
-    """As on the page "Reproduce it": from the root, head tables measured on demand; it shows what lib.run's forked kernels show."""
+    """As on the page "Reproduce it": from the root, head tables measured on demand; it shows what lib.report.execution's forked kernels show."""
     out = tmp_path / "out.ipynb"
     line = [
         "-m",
@@ -218,7 +217,7 @@ def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, f
     narrow = ["--findings", finding, "--models", "tiny-neox", "--revisions", "step1000", "--skip", "causal"]
     assert run.main(["--panel", tiny_panel, *narrow]) == 0
     for data in shown:
-        data.pop(RECORD_MIME, None)  # kept in the notebook's metadata
+        data.pop(jobs.RECORD_MIME, None)  # kept in the notebook's metadata
     assert shown_by(jobs.plan(tiny_panel, [finding], ["tiny-neox"], ["step1000"])[0].output) == shown
 
 
@@ -227,7 +226,7 @@ def test_a_run_that_reads_measured_tables_imports_no_torch(tiny_panel, tmp_path,
         notebook = nbformat.read(jobs.notebook_of(finding), as_version=4)
         notebook.cells.append(nbformat.v4.new_code_cell("import sys\nassert 'torch' not in sys.modules"))
         nbformat.write(notebook, tmp_path / jobs.notebook_of(finding).name)
-    monkeypatch.setattr(run, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(jobs, "NOTEBOOKS", tmp_path)
     narrow = ["--models", "tiny-neox", "--revisions", "step1000", "--skip", "causal"]
     assert run.main(["--panel", tiny_panel, *narrow]) == 0
 

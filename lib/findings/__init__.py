@@ -51,3 +51,5 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
 
 for _name in sorted((m.name for m in iter_modules(__path__) if m.name[1:].isdigit()), key=lambda name: int(name[1:])):
     import_module(f"{__name__}.{_name}")
+for _name in ("counting", "judging", "controls", "crosschecks", "effects"):
+    import_module(f"{__name__}.{_name}")

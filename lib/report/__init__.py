@@ -8,8 +8,6 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["book", "colophon", "execution", "explorer", "jobs", "pages", "run_page"],
-    submod_attrs={
-        "run_page": ["open_run"],
-    },
+    submodules=["book", "contents", "execution", "explorer", "jobs", "pages", "run_page"],
+    submod_attrs={"run_page": ["open_run"]},
 )

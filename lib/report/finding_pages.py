@@ -1,120 +1,116 @@
-"""The page of a finding: claim, evidence, what the verdicts rest on, controls, and every run of it."""
+"""The pages of the findings: claim, evidence side by side, figures, assumptions.
 
-from lib import figures
-from lib.findings import FINDINGS, assumptions, explained, how_sure, panel_verdict, thin
+A finding that nothing was published of, or that has no figure of its own, has these parts, too; they say so.
+"""
+
+from itertools import count
+
+from lib import figures, findings, paper
 from lib.formatting import percent
-from lib.report.first_page import panel as panel_note
-from lib.report.markdown import badge, numbered, render, scrolling, table
-from lib.report.status_page import run_cell
+from lib.report.first_page import panel
+from lib.report.markdown import badge, numbered, render
 
-HOW_MANY_AGREE = {"agrees": "agree", "disagrees": "disagree", "cannot be checked": "cannot be checked"}
-WHERE = {"first_token": "on the first token", "induction": "on the induction target"}
-DECIDED_BY = {"classify": "first_token", "induction_circuit": "induction"}  # a threshold, and the class it is of
+SWEPT = {
+    "classify": ("first_token", "on the first token"),
+    "induction_circuit": ("induction", "on the induction target"),
+}
+COMPARED = {"agrees": "agree", "disagrees": "disagree", "cannot be checked": "cannot be checked"}  # statements, counted
+
+
+def parts(report, id):
+    """{name: Markdown} of what book/<finding>.md includes; figures are numbered in the order of the page."""
+    numbers = (f"{id}.{i}" for i in count(1))
+
+    def number(figure):
+        return numbered(figure, next(numbers))
+
+    page = {
+        f"{id}_claim": claim(report, id),
+        f"{id}_evidence": evidence(report, id),
+        f"{id}_published": redrawn(report, id, number),
+        f"{id}_panel": measured(report, id, number),
+    }
+    page |= {name: part(report, number) for name, part in OWN_PARTS.get(id, {}).items()}
+    return page | {f"{id}_assumptions": assumptions(report, id, number)}
 
 
 def claim(report, id):
     """The paper's claim and the panel's verdict."""
-    verdict, reason = panel_verdict(report.final[id])
-    facts = {"rule": FINDINGS[id], "title": report.panel.title, "note": panel_note(report)}
-    return render("claim", verdict=verdict, reason=reason, **facts)
+    rule = findings.judging.FINDINGS[id]
+    verdict, reason = findings.judging.panel_verdict(report.final[id])
+    return render("claim", rule=rule, panel=report.panel, verdict=verdict, reason=reason, note=panel(report))
 
 
 def evidence(report, id):
     """The four columns of evidence, a row a model: claim, published figures, our measurement, how sure."""
-    rule, rows = FINDINGS[id], []
-    judged = report.published_verdicts(id)
-    for run in report.runs.values():
-        finding, counterpart = report.final[id][run.spec.label], run.spec.counterpart
-        verdict, gist = judged.get(counterpart, (None, None))
-        rows.append(
-            [
-                f"{report.published.models.get(counterpart, '–')} and {run.spec.label}",
-                rule.claims.get(counterpart, "no claim about such a model"),
-                f"{badge(verdict)} {gist}" if verdict else "–",
-                f"{badge(finding.verdict)} {finding.gist}",
-                how_sure(finding),
-            ]
-        )
-    header = ["", "The paper claims", "Its published figures, recomputed", "Measured here", "How sure that is"]
-    shown = scrolling(table(rows, header), f"{id}: the evidence side by side", "evidence")
     counts = report.ledger.loc[report.ledger["finding"] == id, "verdict"].value_counts()
-    said = [f"{counts[verdict]} {words}" for verdict, words in HOW_MANY_AGREE.items() if verdict in counts]
-    return render("evidence", table=shown, said=said, n=counts.sum(), id=id)
+    return render(
+        "evidence",
+        rule=findings.judging.FINDINGS[id],
+        models=[(run.spec, report.final[id][run.spec.label]) for run in report.runs.values()],
+        how_sure=findings.judging.how_sure,
+        published_models=report.published_models,
+        judged=report.judged[id],
+        statements=counts.sum(),
+        compared=[f"{counts[verdict]} {words}" for verdict, words in COMPARED.items() if verdict in counts],
+    )
 
 
-def published(report, id):
-    """The paper's 1B panel, drawn from its published figures; nothing if the finding is not the paper's."""
-    draw = figures.of_paper.PUBLISHED_FIGURES.get(id)
-    return numbered(draw(report.published), f"{id}.1") if draw else ""
+def redrawn(report, id, number):
+    """The paper's 1B panel, drawn from its published figures."""
+    drawn = figures.of_paper.PUBLISHED_FIGURES.get(id)
+    return number(drawn(report.published)) if drawn else "The paper published no numbers that bear on this finding."
 
 
-def panel(report, id):
+def measured(report, id, number):
     """Figure and reasons that compare the models at their last revisions."""
-    draw, parts = figures.of_panel.PANEL_FIGURES.get(id), []
-    if draw:
-        parts.append(numbered(draw(list(report.runs.values())), f"{id}.2"))
-    parts += [f"**{label}** {badge(x.verdict)} {x.reason} {x.statement}" for label, x in report.final[id].items()]
-    return "\n\n".join(parts)
+    drawn = figures.of_panel.PANEL_FIGURES.get(id)
+    said = [f"**{label}** {badge(x.verdict)} {x.reason} {x.statement}" for label, x in report.final[id].items()]
+    return "\n\n".join([*([number(drawn(list(report.runs.values())))] if drawn else []), *said])
 
 
-def assumptions_of(report, id):
-    """What the verdicts rest on: every assumption, every threshold, resamples, and ratios without attention."""
-    by_model, thresholds = report.final[id], report.panel.thresholds
-    rows = [
-        [
-            f"**{words}** ({explained(id, words, thresholds)})",
-            *[f"{badge(x.survival[words][0])} {x.survival[words][1]}" for x in by_model.values()],
-        ]
-        for words in assumptions(id, thresholds)
-    ]
-    strips = figures.of_panel.sensitivities(list(report.runs.values()), by_model)
-    shares = [f"{label} {percent(x.support)}" for label, x in by_model.items() if x.support is not None]
-    parts = [
-        scrolling(table(rows, ["assumption", *by_model]), f"{id}: the verdict under other assumptions"),
-        numbered(strips, f"{id}.{4 if id in CONTROLLED else 3}"),
-        render("resampled", n=next(iter(report.runs.values())).trajectory.n_replicates, shares=shares),
-    ]
-    for swept in FINDINGS[id].sweeps:
-        parts.append(_without_attention(report, DECIDED_BY[swept], getattr(thresholds, swept)))
-    return "\n\n".join(parts)
-
-
-def _without_attention(report, cls, threshold):
-    """Heads that pass a ratio at some revision with hardly any attention behind it."""
-    found = []
-    for run in report.runs.values():
-        mask = thin(run.trajectory, cls, threshold, run.counting)
-        for step, of in enumerate(mask):
-            found += [f"{run.spec.label} {name} at {run.trajectory.names[step]}" for name in run.trajectory.labels(of)]
-    floor = report.panel.thresholds.mass_floor
-    return render("thin", found=found, threshold=threshold, what=WHERE[cls], floor=floor)
-
-
-def controls(report):
+def controls(report, number):
     """F5's controls: does PR tell circuit heads from others before selectivity does?"""
     runs = list(report.runs.values())
-    parts = [numbered(figures.of_panel.separations(runs), "F5.3")]
-    for run in runs:
-        parts += [f"**{run.spec.label}.** {run.controls().text}", run.controls_table()._repr_html_()]
-    led = report.published_controls
-    led = led[led["rule"] == "start"].groupby("model")[["led", "crossings"]].sum()
-    pairs = [f"{report.published.models[model]} {int(r.led)} of {int(r.crossings)}" for model, r in led.iterrows()]
-    return "\n\n".join([*parts, render("controls_of_the_paper", pairs=pairs)])
+    leads = paper.published.null_leads(report.published)
+    leads = leads[leads["rule"] == "start"].groupby("model")[["led", "crossings"]].sum().astype(int)
+    return render(
+        "controls",
+        figure=number(figures.of_panel.separations(runs)),
+        runs=runs,
+        pairs=[f"{report.published_models[of.Index]} {of.led} of {of.crossings}" for of in leads.itertuples()],
+    )
 
 
-CONTROLLED = ("F5",)  # findings whose page shows controls, as its third figure
+OWN_PARTS = {"F5": {"controls": controls}}  # {finding: {name: a part that only its page has, before the assumptions}}
 
 
-def runs(report, id):
-    """Every run of a finding: a column a model, a row a place in training."""
-    models = report.panel.models
-    rows = [
-        [
-            run_cell(report, id, name, spec.revisions[i].name, f"{spec.revisions[i].name} ")
-            if i < len(spec.revisions)
-            else ""
-            for name, spec in models.items()
-        ]
-        for i in range(max(len(spec.revisions) for spec in models.values()))
+def assumptions(report, id, number):
+    """What the verdicts rest on: every assumption, every threshold, resamples, and ratios without attention."""
+    by_model, thresholds, runs = report.final[id], report.panel.thresholds, list(report.runs.values())
+    rule, judging = findings.judging.FINDINGS[id], findings.judging
+    asked = {words: judging.explained(id, words, thresholds) for words in judging.assumptions(id, thresholds)}
+    swept = [(getattr(thresholds, name), *of) for name, of in SWEPT.items() if name in rule.sweeps]
+    return render(
+        "assumptions",
+        id=id,
+        asked=asked,
+        by_model=by_model,
+        figure=number(figures.of_panel.sensitivities(runs, by_model)) if rule.sweeps else "",
+        replicates=runs[0].trajectory.n_replicates,
+        support=[f"{label} {percent(x.support)}" for label, x in by_model.items() if x.support is not None],
+        thin=[(threshold, where, _thin(runs, cls, threshold)) for threshold, cls, where in swept],
+        floor=thresholds.mass_floor,
+    )
+
+
+def _thin(runs, cls, threshold):
+    """Heads that pass a ratio at some revision with hardly any attention behind it."""
+    return [
+        f"{run.spec.label} {name} at {revision}"
+        for run in runs
+        for revision, heads in zip(
+            run.trajectory.names, findings.counting.thin(run.trajectory, cls, threshold, run.counting)
+        )
+        for name in run.trajectory.labels(heads)
     ]
-    return scrolling(table(rows, [spec.label for spec in models.values()]), f"Runs of {id}")

@@ -1,46 +1,34 @@
-"""Which generated part of a page is written by which function: lib.report.book puts them into book/_generated.
+"""All generated parts of the pages, by the names under which book/*.md include them."""
 
-A page in book/ includes them by name: {include} _generated/<name>.md, or _generated/<finding>_<name>.md.
-"""
-
-from lib.report import (
-    check_pages,
-    colophon,
-    explorer,
-    finding_pages,
-    first_page,
-    house,
-    model_pages,
-    status_page,
-)
+from lib.report import circuit_pages, colophon, explorer, finding_pages, first_page, house, ledger, model_pages, status
+from lib.report.jobs import notebooks
 
 PAGES = {
     "overview": first_page.overview,
-    "cards": first_page.cards,
     "panel": first_page.panel,
+    "cards": first_page.cards,
     "glance": first_page.glance,
     "batch": model_pages.batch,
     "ceiling": model_pages.ceiling,
     "traits": model_pages.traits,
     "corpora": model_pages.corpora,
     "training": model_pages.training,
-    "formed": model_pages.formed,
-    "matters": check_pages.matters,
-    "checks": check_pages.checks,
-    "controls": finding_pages.controls,
-    "ledger": lambda report: check_pages.ledger(report.ledger),
-    "status": status_page.status,
-    "lines": status_page.lines,
+    "formed": circuit_pages.formed,
+    "matters": circuit_pages.matters,
+    "checks": circuit_pages.checks,
     "explorer": explorer.page,
     "heads": explorer.heads_page,
+    "ledger": lambda report: ledger.page(report.ledger),
+    "status": status.status,
+    "lines": status.lines,
     "rooms": house.page,
     "made": lambda report: colophon.made(),
 }
-FINDING_PAGES = {
-    "claim": finding_pages.claim,
-    "evidence": finding_pages.evidence,
-    "published": finding_pages.published,
-    "panel": finding_pages.panel,
-    "assumptions": finding_pages.assumptions_of,
-    "runs": finding_pages.runs,
-}
+
+
+def parts(report):
+    """{name: Markdown}; of each finding, known or new, the parts <finding>_claim, _evidence, ..., _runs."""
+    found = {name: page(report) for name, page in PAGES.items()}
+    for id in notebooks():
+        found |= finding_pages.parts(report, id) | {f"{id}_runs": status.runs_of_finding(report, id)}
+    return found

@@ -6,10 +6,8 @@ from functools import cached_property
 
 import pandas as pd
 
-from lib import figures, findings, provenance, tables
-from lib import formatting as w
-from lib.findings import Counting, Trajectory
-from lib.panels import Panel, load_panel
+from lib import figures, findings, panels, provenance, tables
+from lib.formatting import percent, tokens_text
 from lib.report.jobs import RECORD_MIME, papermill_line
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "pandas", "papermill")
@@ -24,7 +22,7 @@ class Run:
     """
 
     source: str
-    panel: Panel
+    panel: "panels.Panel"
     model: str
     revision: str
     heads: pd.DataFrame
@@ -32,12 +30,12 @@ class Run:
     @cached_property
     def trajectory(self):
         """The same heads as arrays, with their bootstrap replicates (lib.findings.counting.Trajectory)."""
-        return Trajectory.of(self.heads, tables.heads.replicates(self.panel, self.model))
+        return findings.counting.Trajectory.of(self.heads, tables.heads.replicates(self.panel, self.model))
 
     @cached_property
     def counting(self):
         """How the paper counts, with the panel's thresholds."""
-        return Counting(self.panel.thresholds)
+        return findings.counting.Counting(self.panel.thresholds)
 
     @property
     def baseline_ceiling(self):
@@ -53,7 +51,7 @@ class Run:
     def title(self):
         """ "OLMo-mini at step 100 (4.1M tokens)"."""
         tokens = self.spec.revision(self.revision).tokens
-        return f"{self.spec.label} at {self.revision} ({w.tokens_text(tokens)})"
+        return f"{self.spec.label} at {self.revision} ({tokens_text(tokens)})"
 
     def introduction(self):
         """Where in training this checkpoint stands."""
@@ -63,16 +61,15 @@ class Run:
         share = place[-1].tokens / revisions[-1].tokens
         return figures.display.Prose(
             f"This page is about **{self.title}**, revision {len(place)} of {len(revisions)} in the panel "
-            f"*{self.panel.title}*: {w.percent(share)} of the training that the panel covers. The model has "
+            f"*{self.panel.title}*: {percent(share)} of the training that the panel covers. The model has "
             f"{now['layer'].nunique()} layers of {now['head'].nunique()} heads; every number is a mean over "
             f"{now['n_sequences'].iloc[0]:,} sequences of {self.panel.batch.seq_len} tokens."
         )
 
     def evaluate(self, id):
         """The finding of that name at this revision (lib.findings.judging.Finding)."""
-        return findings.judging.evaluate(
-            id, self.trajectory, self.revision, self.panel.thresholds, self.spec.counterpart
-        )
+        judge, thresholds = findings.judging.evaluate, self.panel.thresholds
+        return judge(id, self.trajectory, self.revision, thresholds, self.spec.counterpart)
 
     def claim(self, id):
         """What the paper says."""
@@ -102,9 +99,8 @@ class Run:
 
     def controls_table(self):
         """The numbers behind it: the lead of circuit heads against that of heads that never join."""
-        return figures.display.Table(
-            findings.controls.table(self.comparison), f"F5: circuit heads against controls, {self.title}"
-        )
+        table = findings.controls.table(self.comparison)
+        return figures.display.Table(table, f"F5: circuit heads against controls, {self.title}")
 
     def verdict(self, finding):
         """The verdict with its reason; carries the record that the book collects."""
@@ -113,20 +109,20 @@ class Run:
     def provenance(self, id):
         """What this page was made from, and the line that makes it again."""
         measured = tables.heads.current(self.panel, self.model, self.revision)
-        weights, commit = measured["sources"]["weights"], measured["hub_commit"]
-        by_hash = f"`{weights[:16]}` (SHA-256 of config and tensors)"
-        by_name = (
-            f"`{weights}` at commit `{(commit or '')[:10]}`, `{measured['weights_sha256'][:16]}` (SHA-256 of the files)"
-        )
-        versions = provenance.versions(*PACKAGES)
+        weights, commit = measured["sources"]["weights"], (measured["hub_commit"] or "")[:10]
+        if self.spec.path:
+            weights = f"`{weights[:16]}` (SHA-256 of config and tensors)"
+        else:
+            weights = f"`{weights}` at commit `{commit}`, `{measured['weights_sha256'][:16]}` (SHA-256 of the files)"
+        versions = ", ".join(f"{name} {version}" for name, version in provenance.versions(*PACKAGES).items())
         rows = {
             "Execute it again": f"`{papermill_line(id, self.source, self.model, self.revision)}`",
-            "Weights": by_hash if self.spec.path else by_name,
+            "Weights": weights,
             "Batch": f"`{measured['tokens_sha256'][:16]}` (SHA-256 of the tokens), seed {self.panel.batch.seed}",
             "Measured in": f"{measured['dtype']} on {measured['device']}",
-            "Versions": f"Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
+            "Versions": f"Python {platform.python_version()}, {versions}",
         }
-        return figures.display.Prose("\n".join(f"- {k}: {v}" for k, v in rows.items()))
+        return figures.display.Prose("\n".join(f"- {name}: {value}" for name, value in rows.items()))
 
 
 def open_run(panel, model, revision):
@@ -136,36 +132,31 @@ def open_run(panel, model, revision):
     nearest names if there is no such panel, model or revision, and CheckpointError
     (lib.panels.checkpoints) if a checkpoint has to be measured and is not there.
     """
-    loaded = load_panel(panel)
+    loaded = panels.load_panel(panel)
     loaded.model(model).revision(revision)
     return Run(str(panel), loaded, model, revision, tables.heads.trajectory(loaded, model))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding's verdict in words; carries the run's record for the status page."""
+    """A finding's verdict in words: its reason, what it survives, the rule; carries the run's record for the book."""
 
     finding: object
     record: dict
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        return {"text/markdown": verdict_markdown(self.finding), RECORD_MIME: self.record}
-
-
-def verdict_markdown(finding):
-    """The verdict, its reason, what it survives, and the rule it follows."""
-    words = " ".join(
-        f"*{verdict.capitalize()}* if {text}." for verdict, text in findings.judging.FINDINGS[finding.id].words.items()
-    )
-    return (
-        f"**{finding.verdict.capitalize()}.** {finding.reason}\n\nWhat it rests on: {findings.judging.survival_text(finding)}\n\n"
-        f"The rule: {words}"
-    )
+        finding = self.finding
+        rule = findings.judging.FINDINGS[finding.id].words
+        words = " ".join(f"*{verdict.capitalize()}* if {text}." for verdict, text in rule.items())
+        text = (
+            f"**{finding.verdict.capitalize()}.** {finding.reason}\n\n"
+            f"What it rests on: {findings.judging.survival_text(finding)}\n\nThe rule: {words}"
+        )
+        return {"text/markdown": text, RECORD_MIME: self.record}
 
 
 def record(finding, panel, model, revision):
     """The plain values that the book reads from an executed notebook."""
     values = asdict(finding)
-    values.pop("table")
-    values.pop("sweeps")
+    del values["table"], values["sweeps"]
     return {"panel": panel, "model": model, "revision": revision, **values}
