@@ -6,7 +6,7 @@ from matplotlib.ticker import PercentFormatter
 from lib import formatting as w
 from lib.figures.display import drawn
 from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, WIDTH, training_axis
-from lib.findings import effects
+from lib.findings import ablation_effects
 
 LINES = {  # condition: how it is drawn; what a later line covers stays visible as a wider one
     "baseline": {"color": "0.15", "lw": 1.8, "marker": "o", "ms": 4},
@@ -33,7 +33,7 @@ def over_training(tables, label):
     lib.figures.display.Figure whose data are the tables themselves, with all four measures.
     """
     tokens = tables.groupby("step")["tokens"].first()
-    start = effects.starts_to_matter(tables)
+    start = ablation_effects.starts_to_matter(tables)
     fig, axes = plt.subplots(2, 1, figsize=(WIDTH, 5.6), sharex=True, layout="constrained")
     for ax, (measure, title) in zip(axes, PANELS.items()):
         x = dict(zip(tokens.index, training_axis(ax, tokens, "training tokens" if ax is axes[-1] else "")))

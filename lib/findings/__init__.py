@@ -8,5 +8,7 @@ May import: measure.
 from importlib import import_module
 from pkgutil import iter_modules
 
-for _name in sorted((m.name for m in iter_modules(__path__) if m.name[1:].isdigit()), key=lambda name: int(name[1:])):
+_modules = [module.name for module in iter_modules(__path__)]
+_findings = sorted((name for name in _modules if name[1:].isdigit()), key=lambda name: int(name[1:]))
+for _name in [*_findings, *_modules]:  # the findings first, since they stand in judging.FINDINGS as they are imported
     import_module(f"{__name__}.{_name}")

@@ -17,8 +17,8 @@ from lib.figures import of_ablation as causal_figures
 from lib.figures import of_panel as panel_figures
 from lib.figures import of_paper as published_figures
 from lib.files import ROOT
+from lib.findings import ablation_effects, crosschecks, judging
 from lib.findings import counting as c
-from lib.findings import crosschecks, effects, judging
 from lib.lessons import notebooks as lessons
 from lib.measure import bootstrap, metrics
 from lib.panels.panel import Panel
@@ -418,7 +418,7 @@ def formed(report):
                 run.spec.label,
                 *[
                     ("yes: " if ok else "**no**: ") + text
-                    for ok, text in effects.formed(run.heads, table_, report.panel.thresholds)
+                    for ok, text in ablation_effects.formed(run.heads, table_, report.panel.thresholds)
                 ],
             ]
         )
@@ -437,7 +437,7 @@ def formed(report):
         + scrolling(turned(rows, effects_header), "Causal check")
         + "\n\nThis was asked of their training, and the recipes were chosen for it and for speed, not for the "
         "verdicts on the findings:\n\n"
-        + scrolling(turned(checks, ["", *effects.CRITERIA]), "What was asked of the training")
+        + scrolling(turned(checks, ["", *ablation_effects.CRITERIA]), "What was asked of the training")
         + "\n\n*Far less* means at most half of what the circuit costs. Where a circuit fills its layer, no other head of "
         "that layer is left to draw, and the random sets reach the previous-token heads that the circuit builds on."
     )
@@ -453,7 +453,7 @@ def matters(report):
             parts.append("No causal table of this model has been measured.")
             continue
         figure = causal_figures.over_training(tables, run.spec.label)
-        parts += [effects.when_it_matters(tables), raw(figure, f"C.{len(numbered) + 1}")]
+        parts += [ablation_effects.when_it_matters(tables), raw(figure, f"C.{len(numbered) + 1}")]
         numbered.append(name)
         last = tables[tables["step"] == tables["step"].max()]
         parts.append(
