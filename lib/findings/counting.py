@@ -19,13 +19,13 @@ CLASSES, selectivity_column = metrics.CLASSES, metrics.selectivity_column
 SINK_MASS = 0.3  # mean attention of all queries to position 0 (Gu et al., When Attention Sink Emerges)
 PREFIX_MATCHING = 0.3  # this project's counterpart for induction: Olsson et al. name no threshold
 
-Column = TypeVar("Column", np.ndarray, pd.Series)
+Column_co = TypeVar("Column_co", np.ndarray, pd.Series, covariant=True)
 
 
-class Heads(Protocol[Column]):
+class Heads(Protocol[Column_co]):
     """Anything with the head table's columns by name: a Trajectory (arrays) or a head table (series)."""
 
-    def __getitem__(self, column: str, /) -> Column: ...
+    def __getitem__(self, column: str, /) -> Column_co: ...
 
 
 class Thresholds(Protocol):
@@ -61,14 +61,14 @@ class Counting:
         return replace(self, thresholds=self.thresholds.model_copy(update={threshold: float(value)}))
 
 
-WAYS: dict[str, dict[str, str]] = {  # what each changes in the paper's Counting
+WAYS: dict[str, dict[str, Any]] = {  # what each changes in the paper's Counting
     "paper": {},
     "clean": {"baseline": "clean"},
     **{by: {"by": by} for by in ("best_class", "with_mass", "mass")},
 }
 
 
-def bos_by_way(heads: Heads[Column], counting: Counting) -> dict[str, Column]:
+def bos_by_way(heads: Heads[Column_co], counting: Counting) -> dict[str, Column_co]:
     """Masks of the BOS heads, counted in each of WAYS."""
     return {way: is_bos(heads, replace(counting, **change)) for way, change in WAYS.items()}
 
@@ -139,12 +139,12 @@ class Trajectory:
         return [name_of(layer, head) for layer, head in zip(self.layer[mask], self.head[mask])]
 
 
-def selectivity_of(heads: Heads[Column], cls: str, baseline: str = "paper") -> Column:
+def selectivity_of(heads: Heads[Column_co], cls: str, baseline: str = "paper") -> Column_co:
     """The selectivity of a class under a baseline; heads: a Trajectory or a head table."""
     return heads[selectivity_column(cls, baseline)]
 
 
-def members(heads: Heads[Column], cls: str, threshold: float, counting: Counting) -> Column:
+def members(heads: Heads[Column_co], cls: str, threshold: float, counting: Counting) -> Column_co:
     """Mask of the heads that count as of a class from a threshold on, shaped as the columns of heads."""
     if counting.by == "mass":
         column, floor = {
@@ -160,22 +160,22 @@ def members(heads: Heads[Column], cls: str, threshold: float, counting: Counting
     return mask
 
 
-def is_bos(heads: Heads[Column], counting: Counting) -> Column:
+def is_bos(heads: Heads[Column_co], counting: Counting) -> Column_co:
     """Mask of BOS heads: by default any head with a first-token selectivity of 30x or more."""
     return members(heads, "first_token", counting.thresholds.classify, counting)
 
 
-def in_circuit(heads: Heads[Column], counting: Counting) -> Column:
+def in_circuit(heads: Heads[Column_co], counting: Counting) -> Column_co:
     """Mask of the induction circuit: by default any head with an induction selectivity of 50x or more."""
     return members(heads, "induction", counting.thresholds.induction_circuit, counting)
 
 
-def best(heads: Heads[Column], baseline: str = "paper") -> np.ndarray:
+def best(heads: Heads[Column_co], baseline: str = "paper") -> np.ndarray:
     """Index into CLASSES of each head's highest selectivity."""
     return np.stack([np.asarray(selectivity_of(heads, c, baseline)) for c in CLASSES]).argmax(axis=0)
 
 
-def thin(heads: Heads[Column], cls: str, threshold: float, counting: Counting) -> Column:
+def thin(heads: Heads[Column_co], cls: str, threshold: float, counting: Counting) -> Column_co:
     """Mask of the heads that pass a ratio with less than the mass floor of attention behind it."""
     past = selectivity_of(heads, cls, counting.baseline) >= threshold
     return past & (heads[f"attention_{cls}"] < counting.thresholds.mass_floor)
