@@ -5,7 +5,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from lib.findings.counting import SINK_MASS, Counting, Trajectory, bos_by_way, by_layer, is_bos, selectivity_of, thin
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
 from lib.formatting import join, name_of, percent, plural, sure, sure_each, times
 
 FLOOR_LAYERS = (0, 1)
@@ -25,7 +25,7 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[int, str]:
     return on_floor, "heads of layers 0 and 1 are BOS heads at some checkpoint"
 
 
-@finding(
+@Rule(
     "F1",
     "The zero-BOS floor",
     "Layers 0 and 1 hold no BOS-attractor head at any of 10 revisions of any of 3 models.",
@@ -34,10 +34,12 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[int, str]:
     ),
     sweeps=("classify",),
     in_a_number=in_a_number,
-    holds="no head of layers 0 and 1 is a BOS head (first-token selectivity of 30x or more) at any revision up to "
-    "this one, while at least one deeper head has been",
-    fails="a head of layer 0 or 1 is a BOS head at some revision up to this one",
-    undetermined="no head of any layer has been a BOS head so far: a floor says nothing before there is a house on it",
+    words={
+        HOLDS: "no head of layers 0 and 1 is a BOS head (first-token selectivity of 30x or more) at any revision up to "
+        "this one, while at least one deeper head has been",
+        FAILS: "a head of layer 0 or 1 is a BOS head at some revision up to this one",
+        UNDETERMINED: "no head of any layer has been a BOS head so far: a floor says nothing before there is a house on it",
+    },
 )
 def zero_bos_floor(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F1: BOS heads a layer, and whether layers 0 and 1 stay without."""

@@ -5,7 +5,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from lib.findings.counting import SINK_MASS, Counting, Trajectory, bos_by_way, is_bos
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
 from lib.formatting import percent, sure, sure_each, tokens_text
 
 CLAIMED_SHAPE = {"pythia-1b": "ramp", "olmo-1b-0724": "jump", "olmoe-1b-7b-0924": "ramp"}
@@ -47,7 +47,7 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     return percent(numbers[label]["fraction"]), f"of {label}'s heads are BOS heads at the end, the most of any model"
 
 
-@finding(
+@Rule(
     "F2",
     "Three shapes of sink growth",
     "The fraction of BOS-attractor heads grows in three shapes: Pythia ramps from 0 to 57.8 %; OLMo jumps from 7.4 % "
@@ -59,11 +59,13 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     },
     sweeps=("classify",),
     in_a_number=in_a_number,
-    holds="the curve up to this revision has the shape that the paper gives to the model's counterpart: a jump if one "
-    "step between neighbouring revisions makes at least half of the whole rise, a ramp if none does",
-    fails="the curve has the other shape",
-    undetermined="the fraction has never reached 10 %; or its largest step is the newest and training goes on, so that "
-    "nobody can know what follows; or the paper makes no claim about such a model",
+    words={
+        HOLDS: "the curve up to this revision has the shape that the paper gives to the model's counterpart: a jump if one "
+        "step between neighbouring revisions makes at least half of the whole rise, a ramp if none does",
+        FAILS: "the curve has the other shape",
+        UNDETERMINED: "the fraction has never reached 10 %; or its largest step is the newest and training goes on, so that "
+        "nobody can know what follows; or the paper makes no claim about such a model",
+    },
 )
 def sink_shapes(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F2: BOS fraction over training, its largest step and its shape."""

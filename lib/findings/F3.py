@@ -5,7 +5,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from lib.findings.counting import Counting, Trajectory, in_circuit, is_bos, members, thin
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
 from lib.formatting import join, percent, plural, sure, sure_each, times, tokens_text
 
 INDUCTION_HEADS = 3
@@ -29,12 +29,10 @@ def order_rule(
     gap = None
     if at_induction is not None and at_sink is not None and tokens[at_induction]:
         gap = float(tokens[at_sink] / tokens[at_induction])
-    if at_sink is None:
+    if at_sink is None or at_sink == at_induction:
         verdict = UNDETERMINED
-    elif at_induction is None or at_sink < at_induction:
-        verdict = FAILS
     else:
-        verdict = HOLDS if at_induction < at_sink else UNDETERMINED
+        verdict = FAILS if at_induction is None or at_sink < at_induction else HOLDS
     when = ["never" if step is None else f"at {tokens_text(tokens[step])}" for step in (at_induction, at_sink)]
     gist = f"induction {when[0]}, half BOS {when[1]}" + (f" ({times(gap)})" if gap else "")
     return verdict, gist, (at_induction, at_sink), gap
@@ -67,7 +65,7 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     return f"{reached} of {len(numbers)}", "models ever have half of their heads on the first token"
 
 
-@finding(
+@Rule(
     "F3",
     "Induction comes first",
     "Induction circuits form before attention sinks: at 23B tokens against 264B for half of the heads in OLMo (11.5x), "
@@ -79,10 +77,12 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     },
     sweeps=("classify", "induction_circuit"),
     in_a_number=in_a_number,
-    holds="the induction circuit has 3 heads or more at an earlier revision than the one at which BOS heads make half "
-    "of all heads",
-    fails="BOS heads make half of all heads at an earlier revision",
-    undetermined="only the induction circuit has been reached, or neither, or both at the same revision",
+    words={
+        HOLDS: "the induction circuit has 3 heads or more at an earlier revision than the one at which BOS heads make half "
+        "of all heads",
+        FAILS: "BOS heads make half of all heads at an earlier revision",
+        UNDETERMINED: "only the induction circuit has been reached, or neither, or both at the same revision",
+    },
 )
 def induction_first(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F3: which milestones are met up to this revision, and the gap in tokens."""
@@ -91,9 +91,8 @@ def induction_first(heads: Trajectory, at: int, counting: Counting, counterpart:
     steps = milestone_steps(history, counting)
     circuit, bos = in_circuit(history, counting).sum(axis=-1), is_bos(history, counting).mean(axis=-1)
     verdict, gist, (induction, sink), gap = order_rule(circuit, bos, tokens)
-    open_gap = None
-    if induction is not None and sink is None and tokens[induction]:
-        open_gap = float(tokens[at] / tokens[induction])
+    is_open = induction is not None and sink is None and tokens[induction]
+    open_gap = float(tokens[at] / tokens[induction]) if is_open else None
     if induction is not None and sink is not None:
         where = f"induction at {names[induction]}, half of the heads BOS at {names[sink]}"
         if verdict == HOLDS:
@@ -106,8 +105,9 @@ def induction_first(heads: Trajectory, at: int, counting: Counting, counterpart:
     elif sink is not None:
         reason = f"Half of the heads were BOS heads at {names[sink]}, and no induction circuit of 3 heads has formed."
     elif induction is not None:
-        reason = f"The induction circuit stood at {names[induction]}; BOS heads have not reached half of all heads" + (
-            f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap and open_gap > 1 else "."
+        so_far = f", so if they ever do, the gap is {open_gap:.3g}x or more" if open_gap and open_gap > 1 else ""
+        reason = (
+            f"The induction circuit stood at {names[induction]}; BOS heads have not reached half of all heads{so_far}."
         )
     else:
         reason = "Neither an induction circuit of 3 heads nor 50 % of BOS heads has been seen."
@@ -125,17 +125,14 @@ def induction_first(heads: Trajectory, at: int, counting: Counting, counterpart:
         def name(step: float | None) -> str:
             return "not reached" if step is None else names[int(step)]
 
-        def after_induction(step: int | None) -> str:
-            known = step is not None and induction is not None and tokens[induction]
-            return f"{tokens[step] / tokens[induction]:.3g}x" if known else "–"
-
         reached = list(steps.values())
+        start = tokens[induction] if induction is not None else 0
         table = pd.DataFrame(
             {
                 "milestone": [words for words, *_ in MILESTONES.values()],
                 "first revision": sure_each(reached, intervals.get("milestone_steps"), name),
-                "tokens": ["–" if step is None else tokens_text(tokens[step]) for step in reached],
-                "after induction": [after_induction(step) for step in reached],
+                "tokens": ["–" if s is None else tokens_text(tokens[s]) for s in reached],
+                "after induction": ["–" if s is None or not start else f"{tokens[s] / start:.3g}x" for s in reached],
             }
         )
         statement = (

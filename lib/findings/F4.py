@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from lib.findings.counting import Counting, Trajectory, in_circuit
 from lib.findings.F3 import INDUCTION_HEADS
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
 from lib.formatting import join, percent, plural, sure, sure_each, times
 
 RECALL = 2 / 3
@@ -64,7 +64,7 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     return percent(min(reached)), "of training is done when two thirds of a final circuit are there, at the earliest"
 
 
-@finding(
+@Rule(
     "F4",
     "The circuit is found early",
     "Two thirds of the final induction circuit is found within 0.3 to 2 % of training: OLMo at 10B tokens, OLMoE at "
@@ -76,10 +76,12 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     },
     sweeps=("induction_circuit",),
     in_a_number=in_a_number,
-    holds="recall of the final induction circuit (the heads past 50x at the last revision) reaches two thirds at a "
-    "revision within the first 2 % of training",
-    fails="it is reached only later, or 2 % of training has passed without it",
-    undetermined="the final circuit has fewer than 3 heads, or neither has happened yet",
+    words={
+        HOLDS: "recall of the final induction circuit (the heads past 50x at the last revision) reaches two thirds at a "
+        "revision within the first 2 % of training",
+        FAILS: "it is reached only later, or 2 % of training has passed without it",
+        UNDETERMINED: "the final circuit has fewer than 3 heads, or neither has happened yet",
+    },
 )
 def early_circuit(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F4: recall and precision of this revision's circuit against the final one."""

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from lib.findings.counting import Counting, Thresholds, Trajectory, first_step, in_circuit, selectivity_column
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
 from lib.formatting import join, percent, sure, times
 
 
@@ -52,10 +52,7 @@ def lead_rule(elevated: np.ndarray, crossed: np.ndarray, attainable: bool) -> tu
     readable = crossed > 0  # at step 0 nothing came before
     led = readable & (elevated >= 0) & (elevated <= crossed)
     behind = readable & ~led
-    if not attainable or not readable.any():
-        verdict = UNDETERMINED
-    else:
-        verdict = FAILS if behind.any() else HOLDS
+    verdict = UNDETERMINED if not attainable or not readable.any() else FAILS if behind.any() else HOLDS
     if not len(crossed):
         gist = "no circuit"
     elif not attainable:
@@ -85,13 +82,16 @@ def spectral_leads(heads: Trajectory, counting: Counting) -> pd.DataFrame:
     both = (elevated >= 0) & (crossed >= 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = heads.tokens[crossed] / heads.tokens[elevated]
-    known = {
-        "elevated": pd.Series(elevated, dtype="Int64").where(elevated >= 0),
-        "crossed": pd.Series(crossed, dtype="Int64").where(crossed >= 0),
-        "lead": pd.Series(crossed - elevated, dtype="Int64").where(both),
-        "lead_tokens": pd.Series(ratio, dtype="Float64").where(both & np.isfinite(ratio)),
-    }
-    return pd.DataFrame({"layer": heads.layer, "head": heads.head, **known})
+    return pd.DataFrame(
+        {
+            "layer": heads.layer,
+            "head": heads.head,
+            "elevated": pd.Series(elevated, dtype="Int64").where(elevated >= 0),
+            "crossed": pd.Series(crossed, dtype="Int64").where(crossed >= 0),
+            "lead": pd.Series(crossed - elevated, dtype="Int64").where(both),
+            "lead_tokens": pd.Series(ratio, dtype="Float64").where(both & np.isfinite(ratio)),
+        }
+    )
 
 
 def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
@@ -100,7 +100,7 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     return f"{led} of {crossed}", "circuit heads have an elevated PR when they cross 50x, or before"
 
 
-@finding(
+@Rule(
     "F5",
     "The spectral lead",
     "For each head of the final induction circuit, the participation ratio (PR) of its output is elevated at or before "
@@ -117,11 +117,13 @@ def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
         if rule != "start"
     },
     in_a_number=in_a_number,
-    holds="every head of the final circuit that has crossed 50x up to this revision had its PR elevated (at least 2 "
-    "times the median of all heads at the first revision) at that revision or before",
-    fails="one of them crossed 50x while its PR was not elevated",
-    undetermined="no head of the final circuit has crossed yet; or all had at the first revision, where no lead can be "
-    "read; or the elevated level lies above what Gaussian noise reaches, so that no head can attain it",
+    words={
+        HOLDS: "every head of the final circuit that has crossed 50x up to this revision had its PR elevated (at least 2 "
+        "times the median of all heads at the first revision) at that revision or before",
+        FAILS: "one of them crossed 50x while its PR was not elevated",
+        UNDETERMINED: "no head of the final circuit has crossed yet; or all had at the first revision, where no lead can be "
+        "read; or the elevated level lies above what Gaussian noise reaches, so that no head can attain it",
+    },
 )
 def spectral_lead(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F5: PR against selectivity for the final circuit's heads, the lead, and the same for all other heads."""

@@ -36,7 +36,12 @@ def when_it_matters(trajectory: pd.DataFrame | None) -> str:
         return "No induction circuit has formed by the last revision."
     if "final_random" not in conditions:
         return "Too few heads are left to draw random ones from, so nothing can be compared."
-    most, average = (_since(trajectory, starts_to_matter(trajectory, against)) for against in STARTS_TO_MATTER)
+    revisions = trajectory.drop_duplicates("step").set_index("step")
+    steps = [starts_to_matter(trajectory, against) for against in STARTS_TO_MATTER]
+    most, average = (
+        None if step is None else f"from {revisions.revision[step]} ({tokens_text(revisions.tokens[step])}) on"
+        for step in steps
+    )
     last = trajectory[trajectory["step"] == trajectory["step"].max()]
     draws = last.loc[last["condition"] == "final_random", "loss"]
     n = int(trajectory.loc[trajectory["condition"] == "final_random", "draw"].max()) + 1
@@ -46,14 +51,6 @@ def when_it_matters(trajectory: pd.DataFrame | None) -> str:
         f"By the rule the circuit {rule} more than every one of {n} random sets. {low_bar}, a low bar: at the last "
         f"revision {(draws > draws.mean()).sum()} of the {n} sets are above it themselves. {_dearest(last, n)}"
     )
-
-
-def _since(trajectory: pd.DataFrame, step: int | None) -> str | None:
-    """Step 3 in words: "from step700 (28.7M tokens) on"; None if there is no step."""
-    if step is None:
-        return None
-    start = trajectory[trajectory["step"] == step].iloc[0]
-    return f"from {start['revision']} ({tokens_text(start['tokens'])}) on"
 
 
 def _dearest(last: pd.DataFrame, n: int) -> str:

@@ -55,6 +55,11 @@ def _statistics(
     return found | {f"{name}_difference": found[name] - found[f"{name}_controls"] for name in ("share", "lead")}
 
 
+def _redrawn(heads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As many heads, with replacement."""
+    return rng.choice(heads, len(heads))
+
+
 def compare(heads: Trajectory, at: int, counting: Counting) -> pd.DataFrame:
     """Circuit heads against controls at a revision, under every rule for "elevated": one row a rule and group.
 
@@ -81,10 +86,10 @@ def compare(heads: Trajectory, at: int, counting: Counting) -> pd.DataFrame:
                 "n_controls": len(of),
             } | estimate
             if estimate:
-                again = []
-                for steps_drawn in drawn:
-                    inside_drawn, of_drawn = rng.choice(inside, len(inside)), rng.choice(of, len(of))
-                    again.append(_statistics(steps_drawn, heads.layer, inside_drawn, of_drawn, GROUPS[group], at))
+                again = [
+                    _statistics(s, heads.layer, _redrawn(inside, rng), _redrawn(of, rng), GROUPS[group], at)
+                    for s in drawn
+                ]
                 for name in ("share_difference", "lead_difference"):
                     differences = [found[name] for found in again if found]
                     if differences:
@@ -111,7 +116,6 @@ def separation(heads: Trajectory, at: int, counting: Counting) -> pd.DataFrame:
     sequences and heads.  Empty if there is no circuit or no control.
     """
     history = heads.upto(at)
-    replicated = history.replicated()
     inside, groups = _groups(heads, counting)
     rng = np.random.default_rng(SEED)
     parts = []
@@ -122,8 +126,7 @@ def separation(heads: Trajectory, at: int, counting: Counting) -> pd.DataFrame:
         for name, column in (("pr", "pr"), ("selectivity", "selectivity_induction")):
             part[name] = auc(history[column], inside, of)
             draws = [
-                auc(replicated[column][i], rng.choice(inside, len(inside)), rng.choice(of, len(of)))
-                for i in range(history.n_replicates)
+                auc(scores, _redrawn(inside, rng), _redrawn(of, rng)) for scores in history.replicates.get(column, ())
             ]
             if draws:
                 part[f"{name}_low"], part[f"{name}_high"] = bootstrap.interval(np.array(draws))

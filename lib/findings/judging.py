@@ -68,15 +68,15 @@ class Finding:
     support: float | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rule:
-    """A finding: title, the paper's claim, the rule of its verdict in words, and the function.
+    """A finding: title, the paper's claim and the rule of its verdict in words; decorates the function that judges.
 
     claims: {the paper's model: its part of the claim}.  sweeps: the thresholds that
-    decide it, as lib.panels.panel.Thresholds calls them.  assumptions: countings that
-    only this finding is asked under, {words: (what changes in Counting, explanation)}.
+    decide it, as lib.panels.panel.Thresholds calls them.  words: when each verdict is given.
     in_a_number: {model label: Finding.numbers} -> (a number that sums it up, what it
-    counts), None if there is none.
+    counts), None if there is none.  assumptions: countings that only this finding is
+    asked under, {words: (what changes in Counting, explanation)}.
     """
 
     id: str
@@ -85,26 +85,15 @@ class Rule:
     claims: dict[str, str]
     sweeps: tuple[str, ...]
     words: dict[str, str]
-    function: Callable[..., Judgement]
-    assumptions: dict[str, tuple[dict, str]]
-    in_a_number: Callable[[dict[str, dict]], tuple[object, str]] | None
+    in_a_number: Callable[[dict[str, dict]], tuple[object, str]] | None = None
+    assumptions: dict[str, tuple[dict, str]] = field(default_factory=dict)
+
+    def __call__(self, function: Callable[..., Judgement]) -> Callable[..., Judgement]:
+        self.function, FINDINGS[self.id] = function, self
+        return function
 
 
 FINDINGS: dict[str, Rule] = {}
-
-
-def finding(
-    id: str, title: str, claim: str, claims: dict[str, str], sweeps: tuple[str, ...],
-    assumptions: dict[str, tuple[dict, str]] | None = None,
-    in_a_number: Callable[[dict[str, dict]], tuple[object, str]] | None = None, **words: str,
-) -> Callable[[Callable[..., Judgement]], Callable[..., Judgement]]:  # fmt: skip
-    """Register a function as a finding; words says when it holds, fails and is undetermined."""
-
-    def register(function: Callable[..., Judgement]) -> Callable[..., Judgement]:
-        FINDINGS[id] = Rule(id, title, claim, claims, sweeps, words, function, assumptions or {}, in_a_number)
-        return function
-
-    return register
 
 
 # How sure ----------------------------------------------------------------------------
@@ -112,10 +101,7 @@ def finding(
 SWEEP = (10, 15, 20, 30, 40, 50, 70, 100)
 SWEPT = {"classify": "first-token threshold", "induction_circuit": "induction threshold"}
 ASSUMPTIONS = {  # {words: (what changes in Counting, explanation)}, for every finding
-    "as the paper counts": (
-        WAYS["paper"],
-        "paper's baseline; {classify} on the first token, {induction} for induction",
-    ),
+    "as the paper counts": ({}, "paper's baseline; {classify} on the first token, {induction} for induction"),
     "clean baseline": (WAYS["clean"], "the same thresholds over positions that are no class's target"),
     "by best class": (WAYS["best_class"], "a head counts only where the class is its highest"),
     "with attention mass": (WAYS["with_mass"], "a head counts only with {floor} of its attention there, too"),
