@@ -17,18 +17,20 @@ MODULE = '''
 import pandas as pd
 
 from lib.findings.counting import members
-from lib.findings.judging import FAILS, HOLDS, Judgement, finding
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
 
 
-@finding(
+@Rule(
     "F6",
     "A previous-token head",
     "The model has a previous-token head.",
     claims={},
     sweeps=("classify",),
-    holds="a head of this revision is a previous-token head",
-    fails="none is",
-    undetermined="never: a head is one or is not",
+    words={
+        HOLDS: "a head of this revision is a previous-token head",
+        FAILS: "none is",
+        UNDETERMINED: "never: a head is one or is not",
+    },
 )
 def previous_token_head(heads, at, counting, counterpart=None):
     """F6: whether any head gives the previous token enough of its last query's attention."""

@@ -12,13 +12,14 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["controls", "counting", "crosschecks", "effects", "judging"],
+    submodules=["ablation_effects", "controls", "counting", "crosschecks", "judging"],
     submod_attrs={
         "F1": ["FLOOR_LAYERS", "floor_rule"],
         "F2": ["CLAIMED_SHAPE", "fractions_by_counting", "shape_of", "shape_rule"],
         "F3": ["INDUCTION_HEADS", "SINK_FRACTION", "milestone_steps", "order_rule"],
         "F4": ["EARLY", "RECALL", "circuit_recall", "recall_rule"],
         "F5": ["OWN_ELEVATION", "PEERS", "elevation_steps", "lead_rule", "spectral_leads"],
+        "ablation_effects": ["CRITERIA", "formed_as_asked", "starts_to_matter", "when_it_matters"],
         "controls": ["pr_tells_first"],
         "counting": [
             "Counting",
@@ -35,7 +36,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "thin",
         ],
         "crosschecks": ["CHECKS", "agreement"],
-        "effects": ["CRITERIA", "formed_as_asked", "starts_to_matter", "when_it_matters"],
         "judging": [
             "FINDINGS",
             "SWEPT",
@@ -49,7 +49,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     },
 )
 
-for _name in sorted((m.name for m in iter_modules(__path__) if m.name[1:].isdigit()), key=lambda name: int(name[1:])):
-    import_module(f"{__name__}.{_name}")
-for _name in ("counting", "judging", "controls", "crosschecks", "effects"):
+_findings = sorted((m.name for m in iter_modules(__path__) if m.name[1:].isdigit()), key=lambda name: int(name[1:]))
+for _name in _findings:  # in order: so they stand in judging.FINDINGS as they are imported
     import_module(f"{__name__}.{_name}")

@@ -9,7 +9,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["ablation", "attention", "batch", "bootstrap", "capture", "metrics"],
+    submodules=["ablation", "attention", "batch", "bootstrap", "capture", "metrics", "model"],
     submod_attrs={
         "ablation": ["capabilities", "capability", "matched_random"],
         "attention": ["as_bridge", "watch"],

@@ -23,10 +23,10 @@ def formed(report):
                 "circuit": final.loc[final["condition"] == "circuit", "heads"].str.split(" ").explode(),
                 "top1": conditions["top1"].agg(["mean", "min", "max"]).to_dict("index"),
                 "loss": conditions["loss"].mean().to_dict(),
-                "criteria": findings.effects.formed_as_asked(run.heads, final, report.panel.thresholds),
+                "criteria": findings.ablation_effects.formed_as_asked(run.heads, final, report.panel.thresholds),
             }
         )
-    return render("formed", models=models, criteria=findings.effects.CRITERIA, **measured)
+    return render("formed", models=models, criteria=findings.ablation_effects.CRITERIA, **measured)
 
 
 def matters(report):
@@ -39,9 +39,11 @@ def matters(report):
             last = causal[causal["step"] == causal["step"].max()]
             shown = [k for k in report.conditions if k in OVER_TRAINING and (causal["condition"] == k).any()]
             page = {
-                "sentence": findings.effects.when_it_matters(causal),
+                "sentence": findings.ablation_effects.when_it_matters(causal),
                 "figure": numbered(
-                    figures.of_ablation.over_training(causal, label, findings.effects.starts_to_matter(causal)),
+                    figures.of_ablation.over_training(
+                        causal, label, findings.ablation_effects.starts_to_matter(causal)
+                    ),
                     f"C.{n_figures}",
                 ),
                 "revision": last["revision"].iloc[0],
