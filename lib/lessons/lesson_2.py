@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from lib import measure
 from lib.lessons.answers import Hint, as_array, as_head, as_number, as_numbers, exercise, judged, top_head
-from lib.measure import metrics
 
 
 def _at(attention, positions):
@@ -68,10 +68,10 @@ def induction_selectivity(answer, attention, batch, head):
     mine = attention[head[0], :, head[1]]  # [sequence, key]
     n = np.arange(len(mine))
     each = mine[n, first_a + 1]
-    per_sequence = mine[:, metrics.paper_baseline_positions(seq_len)].mean(axis=1)
+    per_sequence = mine[:, measure.metrics.paper_baseline_positions(seq_len)].mean(axis=1)
     base = per_sequence.mean()
-    clean = np.average(mine, axis=1, weights=metrics.clean_baseline_mask(seq_len, first_a)).mean()
-    mass, truth = each.mean(), float(metrics.selectivity(each.mean(), base))
+    clean = np.average(mine, axis=1, weights=measure.metrics.clean_baseline_mask(seq_len, first_a)).mean()
+    mass, truth = each.mean(), float(measure.metrics.selectivity(each.mean(), base))
     mistakes = {
         "attention": mass,
         "baseline": base,
@@ -80,8 +80,8 @@ def induction_selectivity(answer, attention, batch, head):
         "clean baseline": mass / clean,
         "sum as baseline": mass / (50 * base),
         "mean of ratios": np.mean(each / np.maximum(per_sequence, 1e-300)),
-        "not paired": metrics.selectivity(mine[:, first_a].mean(), base),
-        "A itself": metrics.selectivity(mine[n, first_a].mean(), base),
+        "not paired": measure.metrics.selectivity(mine[:, first_a].mean(), base),
+        "A itself": measure.metrics.selectivity(mine[n, first_a].mean(), base),
     }
     return judged(as_number(answer), truth, mistakes, head=head, ratio=truth, base=base, mass=mass)
 

@@ -5,11 +5,9 @@ frame: lib.tables.heads.trajectory, the heads of one model at every revision.
 
 import numpy as np
 
-from lib import findings
+from lib.findings import Counting, in_circuit, members, selectivity_of
 from lib.formatting import plural
 from lib.lessons.answers import Hint, as_array, exercise, judged, kind_of, right
-
-counting = findings.counting
 
 
 def _revisions(frame):
@@ -43,9 +41,9 @@ def crossing(answer, frame, thresholds):
     names = _revisions(frame)
     answer = _revision(answer, names)
     last = frame[frame["step"] == frame["step"].max()]
-    top = last.loc[counting.selectivity_of(last, "induction").idxmax()]
+    top = last.loc[selectivity_of(last, "induction").idxmax()]
     mine = frame[(frame["layer"] == top["layer"]) & (frame["head"] == top["head"])].sort_values("step")
-    values = dict(zip(mine["revision"], counting.selectivity_of(mine, "induction").astype(float)))
+    values = dict(zip(mine["revision"], selectivity_of(mine, "induction").astype(float)))
     limit = thresholds.induction_circuit
     past = [name for name, value in values.items() if value >= limit]
     truth = past[0] if past else "never"
@@ -69,10 +67,10 @@ def crossing(answer, frame, thresholds):
 def circuit_sizes(answer, frame, thresholds):
     """The answer is the number of heads in the induction circuit at each revision: [revision]."""
     limit, lower = thresholds.induction_circuit, thresholds.classify
-    induction, bos = (counting.selectivity_of(frame, cls) for cls in ("induction", "first_token"))
-    truth = _by_step(frame, counting.in_circuit(frame, counting.Counting(thresholds)))
+    induction, bos = (selectivity_of(frame, cls) for cls in ("induction", "first_token"))
+    truth = _by_step(frame, in_circuit(frame, Counting(thresholds)))
     answer = as_array(answer, truth.shape)
-    clean = counting.in_circuit(frame, counting.Counting(thresholds, baseline="clean"))
+    clean = in_circuit(frame, Counting(thresholds, baseline="clean"))
     mistakes = {
         "turned round": truth[::-1],
         "clean baseline": _by_step(frame, clean),
@@ -91,7 +89,7 @@ def recall(answer, frame, thresholds):
     """The answer is, at each revision, the share of the final circuit already past the threshold: [revision]."""
     frame = frame.sort_values(["step", "layer", "head"], kind="stable")
     n = frame["step"].nunique()
-    past = counting.in_circuit(frame, counting.Counting(thresholds)).to_numpy().reshape(n, -1)
+    past = in_circuit(frame, Counting(thresholds)).to_numpy().reshape(n, -1)
     final = past[-1]
     answer = as_array(answer, (n,))
     if not final.any():
@@ -122,7 +120,7 @@ def order(answer, frame, thresholds):
     limits = {"previous_token": thresholds.previous_token_circuit, "induction": thresholds.induction_circuit}
 
     def first(cls, limit):
-        return _first(names, _by_step(frame, counting.members(frame, cls, limit, counting.Counting(thresholds))))
+        return _first(names, _by_step(frame, members(frame, cls, limit, Counting(thresholds))))
 
     truth = tuple(first(cls, limit) for cls, limit in limits.items())
     if answer == truth:

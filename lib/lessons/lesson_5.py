@@ -33,9 +33,9 @@ def perfect_reading(answer, batch):
 def thinnest(table, floor):
     """The highest selectivity in a head table with less than `floor` of the attention: (layer, head, class, selectivity, mass)."""
     found = None
-    for cls in measure.metrics.CLASSES:
+    for cls in measure.CLASSES:
         for row in table.itertuples():
-            mass, ratio = getattr(row, f"attention_{cls}"), getattr(row, measure.metrics.selectivity_column(cls))
+            mass, ratio = getattr(row, f"attention_{cls}"), getattr(row, measure.selectivity_column(cls))
             if mass < floor and (found is None or ratio > found[3]):
                 found = (int(row.layer), int(row.head), cls, float(ratio), float(mass))
     return found
@@ -49,8 +49,8 @@ def thin_ratio(answer, table, thresholds):
     answer = as_head(answer, int(table["layer"].max()) + 1, int(table["head"].max()) + 1)
     if answer == (layer, head):
         return right(head=answer, ratio=ratio, cls=cls.replace("_", "-"), mass=mass)
-    for cls in measure.metrics.CLASSES:
-        highest = table.loc[table[measure.metrics.selectivity_column(cls)].idxmax()]
+    for cls in measure.CLASSES:
+        highest = table.loc[table[measure.selectivity_column(cls)].idxmax()]
         mass = highest[f"attention_{cls}"]
         if answer == (highest["layer"], highest["head"]) and mass >= floor:
             raise Hint("not thin", head=answer, cls=cls.replace("_", "-"), mass=mass, floor=floor)
@@ -100,7 +100,7 @@ def control_cost(answer, whole, controls):
 def thin_head_cost(answer, model, batch, head):
     """The answer is by how much the loss rises without one head (layer, head); negative if it falls."""
     answer = as_number(answer)
-    whole, without = measure.ablation.capabilities(model, batch, [[], [head]])
+    whole, without = measure.capabilities(model, batch, [[], [head]])
     truth = without["loss"] - whole["loss"]
     mistakes = {
         "sign": -truth,
