@@ -109,9 +109,8 @@ def test_the_lessons_are_five_in_order_and_each_exercise_has_an_answer_and_a_sol
 # Copies, marks, pages --------------------------------------------------------------------------------
 
 
-def test_copies_are_unsolved_and_nobodys_work_is_overwritten(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(lessons, "ROOT", tmp_path)
-    folder = tmp_path / "notebooks" / "mine"
+def test_copies_are_unsolved_and_nobodys_work_is_overwritten(tmp_path, capsys):
+    folder = tmp_path / "anywhere" / "mine"
     assert lessons.main(["copy", str(folder)]) == 0
     assert sorted(p.name for p in folder.iterdir()) == [f"{name}.ipynb" for name in NOTEBOOKS]
     mine = folder / "2_find_an_induction_head.ipynb"
@@ -120,8 +119,13 @@ def test_copies_are_unsolved_and_nobodys_work_is_overwritten(tmp_path, monkeypat
     capsys.readouterr()
     assert lessons.main(["copy", str(folder)]) == 2
     assert "already" in capsys.readouterr().err and mine.read_text() == "my answers"
-    assert lessons.main(["copy", str(tmp_path / "elsewhere")]) == 2
-    assert "two folders up" in capsys.readouterr().err and not (tmp_path / "elsewhere").exists()
+
+
+def test_links_of_a_copy_lead_to_the_book_from_wherever_it_is(tmp_path):
+    for folder in (tmp_path, tmp_path / "a" / "b" / "c"):
+        texts = [cell.source for path in lessons.copy(folder) for cell in nbformat.read(path, as_version=4).cells]
+        links = re.findall(r"\]\(([^)#]+\.md)", "\n".join(texts))
+        assert links and all((folder / link).resolve().is_file() for link in links)
 
 
 def test_marking_counts_right_answers_and_goes_on_after_errors(panel, tmp_path, capsys):

@@ -7,20 +7,16 @@ that make no sense: a learner never sees a traceback from here.  What is said st
 
 import functools
 import re
-import string
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 
 import numpy as np
-import yaml
 
-from lib.formatting import name_of, percent, times
+from lib.lessons.texts import Texts, read
 
 CHECK_MIME = "application/vnd.attention-circuits.check+json"
 TOLERANCE = 5e-3  # relative: an answer may be rounded to three digits
-HINTS_FILE = Path(__file__).with_name("hints.yml")
-HINTS = yaml.safe_load(HINTS_FILE.read_text(encoding="utf-8"))  # {exercise, or "any": {name: text}}
+HINTS = read("hints.yml")  # {exercise, or "any": {name: text}}
 
 
 @dataclass(frozen=True)
@@ -59,40 +55,21 @@ def right(name="right", /, **fields):
     return name, fields
 
 
-class _Words(string.Formatter):
-    """Fills in the texts of an exercise: str.format, and {x:percent}, {x:times} and {head:name} as lib.formatting says them.
-
-    A name that is no field is that of another text of the exercise.
-    """
-
-    ways = {"percent": percent, "times": times, "name": lambda head: name_of(*head)}
-
-    def __init__(self, number, fields):
-        self.texts, self.fields = HINTS["any"] | HINTS[number], fields
-
-    def get_value(self, key, args, kwargs):
-        return self.fields[key] if key in self.fields else self.say(key)
-
-    def format_field(self, value, spec):
-        return self.ways[spec](value) if spec in self.ways else super().format_field(value, spec)
-
-    def say(self, name):
-        return self.format(self.texts[name])
-
-
 def exercise(number):
     """Make a checker of a function that raises a Hint, or returns right(...)."""
+
+    texts = Texts(HINTS["any"] | HINTS[number])
 
     def decorate(judge):
         @functools.wraps(judge)
         def checked(answer, *given, **named):
             if answer is ...:
-                return Checked(number, False, _Words(number, {}).say("unanswered"))
+                return Checked(number, False, texts.say("unanswered"))
             try:
                 name, fields = judge(answer, *given, **named)
             except Hint as hint:
-                return Checked(number, False, _Words(number, hint.fields).say(hint.name))
-            return Checked(number, True, _Words(number, fields).say(name))
+                return Checked(number, False, texts.say(hint.name, **hint.fields))
+            return Checked(number, True, texts.say(name, **fields))
 
         return checked
 
