@@ -1,8 +1,9 @@
 """What the tests of the lessons' checkers share: what answers are judged by, and how they are read."""
 
+import functools
+
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 from conftest import tiny_model
 
@@ -12,16 +13,17 @@ from lib.panels.panel import Thresholds
 THRESHOLDS = Thresholds()
 
 
-@pytest.fixture(scope="module")
+@functools.cache
 def batch():
+    """40 sequences of 64 tokens."""
     return induction_batch(40, 64, 4, 64)
 
 
-@pytest.fixture(scope="module")
+@functools.cache
 def measured():
     """A tiny model, its bridge, its batch, the last query's attention [layer, sequence, head, key], and its head table."""
     model = tiny_model("olmo", 1)
-    some = induction_batch(40, 64, 4, 64)
+    some = batch()
     whole = ablation.capability(model, some)
     table = capture.measure_heads(model, some)
     bridge = as_bridge(model)
@@ -31,12 +33,12 @@ def measured():
     return {"model": model, "bridge": bridge, "batch": some, "attention": attention, "table": table, "whole": whole}
 
 
-@pytest.fixture(scope="module")
-def planted(batch):
+@functools.cache
+def planted():
     """Attention [3, n, 4, T] with one head of each kind: induction L2H1, weaker L2H3, duplicate L0H2, previous L1H0."""
-    rng = np.random.default_rng(0)
-    attention = rng.dirichlet(np.ones(64), size=(3, len(batch.tokens), 4))
-    n, first_a = np.arange(len(batch.tokens)), batch.first_a.numpy()
+    rng, some = np.random.default_rng(0), batch()
+    attention = rng.dirichlet(np.ones(64), size=(3, len(some.tokens), 4))
+    n, first_a = np.arange(len(some.tokens)), some.first_a.numpy()
     for (layer, head), positions, mass in [
         ((2, 1), first_a + 1, 0.8), ((2, 3), first_a + 1, 0.6), ((0, 2), first_a, 0.7), ((1, 0), np.full(len(n), 62), 0.9),
     ]:  # fmt: skip
@@ -45,7 +47,7 @@ def planted(batch):
     return attention
 
 
-@pytest.fixture(scope="module")
+@functools.cache
 def frame():
     """A trajectory of three heads: one enters the circuit early and stays, one late, one comes and goes."""
     induction = {"s0": (1, 1, 1), "s1": (35, 1, 55), "s2": (60, 20, 70), "s3": (90, 51, 40)}

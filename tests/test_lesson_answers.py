@@ -3,11 +3,12 @@
 import ast
 import re
 
+import lesson_answers
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from lesson_answers import THRESHOLDS, batch, frame, measured, planted  # noqa: F401 - fixtures
+from lesson_answers import THRESHOLDS
 
 from lib.files import ROOT
 from lib.lessons import answers, lesson_1, lesson_2, lesson_3, lesson_4, lesson_5
@@ -20,7 +21,13 @@ ZOO = [
 ]  # fmt: skip
 
 
-def test_no_answer_of_any_type_is_answered_with_a_traceback_or_called_right(batch, planted, measured, frame):
+def test_no_answer_of_any_type_is_answered_with_a_traceback_or_called_right():
+    batch, planted, measured, frame = (
+        lesson_answers.batch(),
+        lesson_answers.planted(),
+        lesson_answers.measured(),
+        lesson_answers.frame(),
+    )
     scores = np.random.default_rng(1).normal(size=(6, 6))
     pattern = np.random.default_rng(0).dirichlet(np.ones(8), size=(1, 3, 8))
     table = measured["table"]

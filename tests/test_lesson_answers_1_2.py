@@ -1,9 +1,10 @@
 """Lessons 1 and 2: right answers pass, and every hint meets its mistake."""
 
+import lesson_answers
 import numpy as np
 import pytest
 import torch
-from lesson_answers import batch, hinted, measured, planted, right  # noqa: F401 - some are fixtures
+from lesson_answers import hinted, right
 
 from lib.lessons import lesson_1, lesson_2
 from lib.measure import metrics
@@ -68,7 +69,8 @@ def test_hints_of_the_sequence(make, words):
     hinted(lesson_1.sequence_maker(make), words)
 
 
-def test_hints_of_the_batch(batch):
+def test_hints_of_the_batch():
+    batch = lesson_answers.batch()
     tokens, first_a = batch.tokens, batch.first_a
     a = tokens[:, -1:]
     # One sequence after another, by Python's own counting.
@@ -100,7 +102,8 @@ def test_hints_of_reading_a_pattern():
     hinted(lesson_1.previous_mass(pattern[0, 1, 7, 0], pattern, 1), "first token")
 
 
-def test_attention_and_selectivity_of_lesson_2_are_those_of_the_head_tables(measured):
+def test_attention_and_selectivity_of_lesson_2_are_those_of_the_head_tables():
+    measured = lesson_answers.measured()
     table, given = measured["table"], (measured["attention"], measured["batch"])
     grid = table.pivot(index="layer", columns="head", values="attention_induction")
     right(lesson_2.induction_mass(grid, *given))
@@ -112,7 +115,8 @@ def test_attention_and_selectivity_of_lesson_2_are_those_of_the_head_tables(meas
     hinted(lesson_2.induction_selectivity(top["selectivity_clean_induction"], *given, head), "clean baseline")
 
 
-def test_hints_of_lesson_2(planted, batch):
+def test_hints_of_lesson_2():
+    planted, batch = lesson_answers.planted(), lesson_answers.batch()
     n, first_a = np.arange(40), batch.first_a.numpy()
     given = (planted, batch)
     each = planted[:, n, :, first_a + 1]
@@ -152,7 +156,8 @@ def test_hints_of_lesson_2(planted, batch):
     hinted(lesson_2.induction_selectivity(0.0, *given), "divide it by its mean")
 
 
-def test_hints_of_the_moved_question(measured):
+def test_hints_of_the_moved_question():
+    measured = lesson_answers.measured()
     batch, bridge = measured["batch"], measured["bridge"]
     n, asked = np.arange(len(batch.tokens)), np.full(len(batch.tokens), 50)
     moved = batch.tokens.clone()
@@ -180,7 +185,8 @@ class Copier:
         return None, {names_filter: pattern}
 
 
-def test_hints_of_the_moved_question_to_a_head_that_does_induction(batch):
+def test_hints_of_the_moved_question_to_a_head_that_does_induction():
+    batch = lesson_answers.batch()
     tokens = batch.tokens.clone()
     tokens[:, 50] = 999  # once in each sequence
     moved = tokens.clone()

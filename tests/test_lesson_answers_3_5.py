@@ -1,10 +1,11 @@
 """Lessons 3 to 5: right answers pass, and every hint meets its mistake."""
 
+import lesson_answers
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from lesson_answers import THRESHOLDS, batch, frame, hinted, measured, right  # noqa: F401 - some are fixtures
+from lesson_answers import THRESHOLDS, hinted, right
 
 from lib.lessons import lesson_3, lesson_4, lesson_5
 from lib.measure import ablation, metrics
@@ -87,7 +88,8 @@ def test_hints_of_breaking_it():
     hinted(lesson_3.untrained(0, first, last), "ceiling itself")
 
 
-def test_hints_of_lesson_4(frame):
+def test_hints_of_lesson_4():
+    frame = lesson_answers.frame()
     given = (frame, THRESHOLDS)
     assert "between s1 and s2" in right(lesson_4.crossing("s2", *given))
     hinted(lesson_4.crossing("s3", *given), "has passed already")
@@ -130,7 +132,8 @@ def test_hints_of_lesson_4(frame):
     hinted(lesson_4.order("s3", *given), "Two names")
 
 
-def test_hints_of_lesson_5(batch, measured):
+def test_hints_of_lesson_5():
+    batch, measured = lesson_answers.batch(), lesson_answers.measured()
     ceiling = metrics.paper_baseline_ceiling(64, batch.first_a.numpy())
     perfect = np.zeros((len(batch.tokens), 64))
     perfect[np.arange(len(perfect)), batch.first_a + 1] = 1  # the head itself, read as heads are
