@@ -9,15 +9,13 @@ them.  Everything below `load` is a pure function of a Published.  Steps count r
 import csv
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pandas as pd
 
+from lib import findings, measure, panels
 from lib.files import ROOT, UserError, nearest
-from lib.findings.F3 import SINK_FRACTION
-from lib.findings.F5 import OWN_ELEVATION, PEERS
 from lib.formatting import name_of
-from lib.measure.metrics import CLASSES
-from lib.panels.panel import Thresholds
 
 DATA = ROOT / "book" / "data" / "published"
 
@@ -45,9 +43,9 @@ LISTED = {  # the heads of the two tables by head: final circuits, one previous-
     "olmoe-1b-7b-0924": ((5, 10), (7, 0), (8, 10), (9, 8), (11, 11), (12, 14)),
 }
 
-PAPER = Thresholds()  # whose defaults are the paper's
+PAPER = panels.panel.Thresholds()  # whose defaults are the paper's
 CLASSIFY, CIRCUIT, PREVIOUS_TOKEN_CIRCUIT = PAPER.classify, PAPER.induction_circuit, PAPER.previous_token_circuit
-BOS_MILESTONES = (0.10, 0.30, SINK_FRACTION, 0.70)
+BOS_MILESTONES = (0.10, 0.30, findings.F3.SINK_FRACTION, 0.70)
 RULES = {
     "start": "at least 2 times the median PR of the model's listed heads at its first revision",
     "own": "at least 1.5 times the head's own PR at the first revision",
@@ -58,7 +56,7 @@ HEADERS = {
     "published_layer_counts.csv": (
         "model", "revision", "tokens_billion", "layer", "heads_in_layer", "bos_heads_at_30x", "induction_heads_at_30x",
     ),
-    "published_selectivity.csv": ("model", "revision", "layer", "head", *CLASSES),
+    "published_selectivity.csv": ("model", "revision", "layer", "head", *measure.metrics.CLASSES),
     "published_pr.csv": ("model", "revision", "layer", "head", "pr"),
 }  # fmt: skip
 
@@ -78,6 +76,10 @@ class Published:
     layer_counts: pd.DataFrame
     selectivity: pd.DataFrame
     pr: pd.DataFrame
+
+
+# Many readers start from the same frames: these are computed once a Published, and not to be changed in place.
+once = lru_cache(maxsize=16)
 
 
 # Reading --------------------------------------------------------------------------
@@ -198,6 +200,7 @@ def _check_tokens(path, counts):
 # F1, F2 ---------------------------------------------------------------------------
 
 
+@once
 def bos_by_layer(published):
     """F1: head counts of every layer at every revision, one row a model, revision and layer (480 rows).
 
@@ -209,6 +212,7 @@ def bos_by_layer(published):
     return published.layer_counts.rename(columns=names)[columns]
 
 
+@once
 def curves(published):
     """F2, F3: head counts of the whole model, one row a model and revision (30 rows).
 
@@ -226,12 +230,30 @@ def curves(published):
     listed = published.selectivity
     past = listed["induction"] >= CIRCUIT
     between = (listed["induction"] >= CLASSIFY) & ~past
-    count = lambda mask: mask.groupby([listed["model"], listed["step"]]).sum()  # noqa: E731
     at = pd.MultiIndex.from_frame(out[["model", "step"]])
-    out["induction_heads_at_50x"] = count(past & _in_final_circuit(listed)).loc[at].to_numpy()
-    most = out["induction_heads_at_30x"] - count(between).loc[at].to_numpy()
+
+    def count(mask):
+        return mask.groupby([listed["model"], listed["step"]]).sum().loc[at].to_numpy()
+
+    out["induction_heads_at_50x"] = count(past & _in_final_circuit(listed))
+    most = out["induction_heads_at_30x"] - count(between)
     last = out["step"] == out.groupby("model")["step"].transform("max")
     return out.assign(induction_heads_at_50x_most=most.where(~last, out["induction_heads_at_50x"]))
+
+
+@once
+def curve_of(published, model):
+    """The rows of `curves` of one model, indexed by step."""
+    rows = curves(published)
+    return rows[rows["model"] == model].set_index("step")
+
+
+@once
+def counts_of(published, model):
+    """BOS heads of one model: rows are its revisions in order, columns its layers."""
+    rows = bos_by_layer(published)
+    rows = rows[rows["model"] == model]
+    return rows.pivot(index="step", columns="layer", values="bos_heads").set_axis(list(REVISIONS[model]))
 
 
 # F3 -------------------------------------------------------------------------------
@@ -244,6 +266,7 @@ MILESTONES = {
 }
 
 
+@once
 def milestones(published):
     """F3: the first revision at which each milestone is met, one row a model and milestone (21 rows).
 
@@ -252,21 +275,19 @@ def milestones(published):
     earlier, never later.  Source: `curves`.
     """
     rows = []
-    for model, curve in curves(published).groupby("model", sort=False):
-        met = {
-            "induction_3_at_30x": curve["induction_heads_at_30x"] >= 3,
-            "induction_5_at_30x": curve["induction_heads_at_30x"] >= 5,
-            "induction_3_at_50x": curve["induction_heads_at_50x"] >= 3,
-            **{f"bos_{round(100 * x)}": curve["bos_fraction"] >= x for x in BOS_MILESTONES},
-        }
-        for key, mask in met.items():
-            first = curve[mask].iloc[0] if mask.any() else None
-            found = [None] * 3 if first is None else [first["step"], first["revision"], first["tokens"]]
-            rows.append([model, key, MILESTONES[key], *found])
+    for model in MODELS:
+        curve = curve_of(published, model)
+        met = {f"induction_{n}_at_30x": curve["induction_heads_at_30x"] >= n for n in (3, 5)}
+        met["induction_3_at_50x"] = curve["induction_heads_at_50x"] >= 3
+        met |= {f"bos_{round(100 * x)}": curve["bos_fraction"] >= x for x in BOS_MILESTONES}
+        rows += [
+            [model, key, MILESTONES[key], *_first(curve.reset_index(), mask.to_numpy())] for key, mask in met.items()
+        ]
     out = pd.DataFrame(rows, columns=["model", "key", "milestone", "step", "revision", "tokens"])
     return out.astype({"step": "Int64", "tokens": "Int64"})
 
 
+@once
 def gaps(published):
     """F3: tokens at which half of the heads are BOS heads over tokens at which induction has 3 heads.
 
@@ -278,57 +299,49 @@ def gaps(published):
     met = milestones(published).set_index(["model", "key"])
     rows = []
     for model in MODELS:
-        bos = met.loc[(model, f"bos_{round(100 * SINK_FRACTION)}")]
+        bos = met.loc[(model, f"bos_{round(100 * findings.F3.SINK_FRACTION)}")]
         for criterion in ("30x", "50x"):
             induction = met.loc[(model, f"induction_3_at_{criterion}")]
             gap = bos["tokens"] / induction["tokens"]
-            gap = math.nan if pd.isna(gap) else float(gap)
             at_least = criterion == "50x" or (not pd.isna(induction["step"]) and induction["step"] == 0)
-            rows.append(
-                [
-                    model,
-                    criterion,
-                    induction["revision"],
-                    induction["tokens"],
-                    bos["revision"],
-                    bos["tokens"],
-                    gap,
-                    at_least,
-                ]
-            )
-    columns = [
-        "model",
-        "criterion",
-        "induction_revision",
-        "induction_tokens",
-        "bos_revision",
-        "bos_tokens",
-        "gap",
-        "at_least",
-    ]
+            dates = [event[field] for event in (induction, bos) for field in ("revision", "tokens")]
+            rows.append([model, criterion, *dates, math.nan if pd.isna(gap) else float(gap), at_least])
+    columns = "model criterion induction_revision induction_tokens bos_revision bos_tokens gap at_least".split()
     return pd.DataFrame(rows, columns=columns)
 
 
 # F4 -------------------------------------------------------------------------------
 
 
+def last_revision(rows):
+    """The rows of a table that are of the last revision."""
+    return rows[rows["step"] == rows["step"].max()]
+
+
+def best_class(selectivity):
+    """The class of the highest selectivity in each row of a table of selectivities."""
+    return selectivity[list(measure.metrics.CLASSES)].idxmax(axis=1)
+
+
 def _in_final_circuit(listed):
     """Mask over rows of a table by head: the head is past 50x induction at its model's last revision."""
-    last = listed[listed["step"] == listed["step"].max()]
+    last = last_revision(listed)
     members = set(last.loc[last["induction"] >= CIRCUIT, ["model", "name"]].itertuples(index=False, name=None))
     return pd.Series([key in members for key in zip(listed["model"], listed["name"])], index=listed.index)
 
 
+@once
 def final_circuit(published):
     """The induction circuit of the last revision, one row a head past 50x (10 rows): columns model, layer, head, name.
 
     Source: published_selectivity.csv, which lists every such head.
     """
     listed = published.selectivity
-    members = listed[_in_final_circuit(listed) & (listed["step"] == listed["step"].max())]
+    members = last_revision(listed[_in_final_circuit(listed)])
     return members[["model", "layer", "head", "name"]].reset_index(drop=True)
 
 
+@once
 def recall(published, threshold):
     """F4: share of the final circuit that is past a threshold (times the baseline), one row a model and revision.
 
@@ -362,9 +375,9 @@ def elevated(published):
     pr = published.pr
     first = pr[pr["step"] == 0].set_index(["model", "name"])["pr"]
     own = first.loc[list(zip(pr["model"], pr["name"]))].to_numpy()
-    peers = pr.groupby(["model", "step"])["pr"].transform(lambda values: values.quantile(PEERS))
+    peers = pr.groupby(["model", "step"])["pr"].transform(lambda values: values.quantile(findings.F5.PEERS))
     levels = pr["model"].map({model: start_level(published, model) for model in MODELS})
-    return pr.assign(start=pr["pr"] >= levels, own=pr["pr"] >= OWN_ELEVATION * own, peers=pr["pr"] >= peers)
+    return pr.assign(start=pr["pr"] >= levels, own=pr["pr"] >= findings.F5.OWN_ELEVATION * own, peers=pr["pr"] >= peers)
 
 
 def event_leads(published, names, cls, threshold):
@@ -406,6 +419,7 @@ def _first(rows, mask):
     return int(row["step"]), row["revision"], int(row["tokens"])
 
 
+@once
 def leads(published):
     """F5: lead of elevated PR over induction selectivity of 50x for the ten heads of the final circuits (30 rows).
 
@@ -415,6 +429,7 @@ def leads(published):
     return event_leads(published, list(zip(circuit["model"], circuit["name"])), "induction", CIRCUIT)
 
 
+@once
 def null_leads(published):
     """F5: the same question for the six listed heads outside the final circuits, one row a head and rule (18 rows).
 
@@ -426,16 +441,16 @@ def null_leads(published):
     """
     crossed = leads(published).query("rule == 'start' and not left_censored")
     raised = elevated(published)
-    last = published.selectivity[published.selectivity["step"] == published.selectivity["step"].max()]
+    last = last_revision(published.selectivity)
+    last = last.assign(best_class=best_class(last))
     rows = []
     for head in last[~_in_final_circuit(published.selectivity)[last.index]].itertuples():
         mine = raised[(raised["model"] == head.model) & (raised["name"] == head.name)]
-        best = last.loc[head.Index, list(CLASSES)].astype(float).idxmax()
         crossings = crossed.loc[crossed["model"] == head.model, "crossed_step"]
         for rule in RULES:
             up = _first(mine, mine[rule])
             led = 0 if up[0] is None else int((crossings >= up[0]).sum())
-            rows.append([head.model, head.layer, head.head, head.name, best, rule, *up, len(crossings), led])
+            rows.append([head.model, head.layer, head.head, head.name, head.best_class, rule, *up, len(crossings), led])
     columns = ["model", "layer", "head", "name", "best_class", "rule"]
     columns += ["elevated_step", "elevated_revision", "elevated_tokens", "crossings", "led"]
     return pd.DataFrame(rows, columns=columns).astype({"elevated_step": "Int64", "elevated_tokens": "Int64"})
