@@ -50,7 +50,7 @@ MISWRITTEN = {  # an edit of the file and what the error must name
     "no place": ("  where: table 2\n", "", ["F1.4", "where is missing"]),
     "no wording": ("  why: Counted as any", "  note: Counted as any", ["F1.1", "why is missing"]),
     "text that is none": ("where: table 3", "where: 3", ["F1.5", "where is 3", "expected a text"]),
-    "unknown parameter": ("  layer: 4\n", "  layers: 4\n", ["F1.6", "counts_of_a_layer", "parameters"]),
+    "unknown parameter": ("  layers: [4]\n", "  layer: 4\n", ["F1.6", "counts_by_layer", "'layer'"]),
     "missing parameter": ("  through: 52\n", "", ["F2.5", "none_through", "'through'"]),
     "no YAML": ("claims:", "claims: [", ["not valid YAML"]),
 }

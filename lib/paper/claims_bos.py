@@ -1,8 +1,8 @@
 """Checks of the paper's claims on BOS heads: the floor (F1) and the sinks (F2)."""
 
 from lib import findings
-from lib.paper.comparing import SHORT, matches, nearest_step
-from lib.paper.published import LAYERS, MODELS, best_class, bos_by_layer, counts_of, curve_of, last_revision
+from lib.paper.comparing import matches, nearest_step
+from lib.paper.published import LAYERS, MODELS, SHORT, best_class, bos_by_layer, counts_of, curve_of, last_revision
 
 # F1
 
@@ -23,22 +23,17 @@ def floor_from_the_start(published):
     return False if any(most.values()) else None, {"starts": starts, "most": most}
 
 
-def counts_by_layer(published, model, printed):
-    """A printed table of BOS heads; printed: {revision: [heads of layer 0, of layer 1, ...]}."""
+def counts_by_layer(published, model, printed, layers=range(LAYERS)):
+    """BOS heads of some layers, by default all; printed: {revision: [heads of the first of these layers, ...]}."""
     counts = counts_of(published, model)
-    cells = [(revision, layer, n) for revision, row in printed.items() for layer, n in enumerate(row)]
+    cells = [(revision, layer, n) for revision, row in printed.items() for layer, n in zip(layers, row)]
+    found = [int(counts.loc[revision, layer]) for revision, layer, _ in cells]
     wrong = [
-        f"layer {layer} at {revision}: {found}, printed {n}"
-        for revision, layer, n in cells
-        if (found := int(counts.loc[revision, layer])) != n
+        f"layer {layer} at {revision}: {n}, printed {cell}"
+        for (revision, layer, cell), n in zip(cells, found)
+        if n != cell
     ]
-    return not wrong, {"n": len(cells), "wrong": wrong}
-
-
-def counts_of_a_layer(published, model, layer, printed):
-    """BOS heads of one layer; printed: {revision: heads}."""
-    found = [int(counts_of(published, model).loc[revision, layer]) for revision in printed]
-    return found == list(printed.values()), {"found": found}
+    return not wrong, {"found": found, "wrong": wrong}
 
 
 def layers_saturate(published, model, first_layer, share):
@@ -68,9 +63,10 @@ def first_bos_layers(published, models, share, layers):
 
 
 def _rise(published, model):
-    """(shape, step that ends the largest step, its size, final fraction) of a model's BOS curve."""
-    fractions = curve_of(published, model)["bos_fraction"].to_numpy()
-    return *findings.F2.shape_of(fractions), fractions[-1]
+    """A model's BOS curve: its largest step and its final fraction, at so many tokens."""
+    curve = curve_of(published, model)
+    fractions = curve["bos_fraction"].to_numpy()
+    return {"step": findings.F2.shape_of(fractions)[2], "end": fractions[-1], "tokens": curve["tokens"].iloc[-1]}
 
 
 def bos_fractions(published, model, printed):
@@ -122,24 +118,23 @@ def none_through(published, model, through):
     return not above, {"most": int(early["bos_heads"].max()), "above": above, "others": len(early) - len(above)}
 
 
-def rise_between(published, model, low, high, printed):
-    """Rise of the BOS fraction between two revisions, given by tokens in billions; printed: in points."""
+def rise_between(published, model, low, high, printed=None):
+    """Rise of the BOS fraction between two revisions, given by tokens in billions; printed: in points.
+
+    Whether they are neighbours is known of the panel only, not of what was published: without `printed`, undecided.
+    """
     curve = curve_of(published, model)
-    before, after = (curve.loc[nearest_step(curve, t), "bos_fraction"] for t in (low, high))
-    return matches(100 * (after - before), printed), {"rise": after - before, "before": before, "after": after}
-
-
-def neighbours_in_the_panel(published, model, low, high):
-    """Whether two revisions, given by tokens in billions, follow each other in the panel; of others nothing is known."""
-    before, after = (nearest_step(curve_of(published, model), t) for t in (low, high))
-    return None, {"neighbours": after - before == 1}
+    steps = [nearest_step(curve, tokens) for tokens in (low, high)]
+    before, after = curve["bos_fraction"][steps]
+    agrees = matches(100 * (after - before), printed) if printed else None
+    return agrees, {"rise": after - before, "before": before, "after": after, "neighbours": steps[1] - steps[0] == 1}
 
 
 def shape_of_the_rise(published, model):
     """The shape of a BOS curve, by F2's rule."""
     curve = curve_of(published, model)
     fractions = curve["bos_fraction"].to_numpy()
-    shape, end, size, _ = _rise(published, model)
+    shape, end, size = findings.F2.shape_of(fractions)
     monotonic = bool((fractions[1:] >= fractions[:-1]).all())
     claimed = findings.F2.CLAIMED_SHAPE[model]
     share = size / (fractions.max() - fractions[0])
@@ -149,21 +144,11 @@ def shape_of_the_rise(published, model):
 
 def ends_apart(published, higher, lower, printed, by_best_class):
     """How far the final BOS fractions of two models are apart, in points; by_best_class is only told."""
-    ends = {m: curve_of(published, m)["bos_fraction"].iloc[-1] for m in (higher, lower)}
-    apart = ends[higher] - ends[lower]
+    apart = _rise(published, higher)["end"] - _rise(published, lower)["end"]
     return matches(100 * apart, printed), {"apart": apart}
 
 
-def smoother(published, rough, smooth):
-    """Whether the largest step of one model is smaller than another's."""
-    steps = {m: _rise(published, m)[2] for m in (rough, smooth)}
-    return steps[smooth] < steps[rough], {"steps": steps}
-
-
-def sharper_and_higher(published, model, than):
-    """Whether a model's largest step and final BOS fraction are both larger than another's."""
-    rises = {}
-    for m in (than, model):
-        _, _, step, end = _rise(published, m)
-        rises[m] = {"step": step, "end": end, "tokens": curve_of(published, m)["tokens"].iloc[-1]}
-    return all(rises[model][k] > rises[than][k] for k in ("step", "end")), {"rises": rises}
+def rises_compared(published, more, less, by):
+    """Whether a model's largest step (by: step) or final BOS fraction (end), or both, are larger than another's."""
+    rises = {m: _rise(published, m) for m in MODELS if m in (more, less)}
+    return all(rises[more][what] > rises[less][what] for what in by), {"rises": rises}

@@ -4,17 +4,8 @@ from fractions import Fraction
 
 from lib import findings
 from lib.formatting import times
-from lib.paper.comparing import (
-    APPROXIMATE,
-    first_step,
-    gaps_at_30x,
-    listed_head,
-    matches,
-    met_as_printed,
-    nearest_step,
-    when,
-)
-from lib.paper.published import CIRCUIT, CLASSIFY, MODELS, REVISIONS, curve_of, final_circuit, gaps, recall
+from lib.paper.comparing import APPROXIMATE, first_step, matches, met_as_printed, nearest_step, when
+from lib.paper.published import CIRCUIT, CLASSIFY, MODELS, REVISIONS, curve_of, final_circuit, gaps, head_rows, recall
 
 # F3
 
@@ -39,6 +30,11 @@ def _gap(published, model, unlisted):
     if possible != known or known is None or half is None:
         return None
     return float(curve.loc[half, "tokens"] / curve.loc[known, "tokens"])
+
+
+def _gaps_at_30x(published):
+    """{model: gap} as a Series, by the criterion 30x."""
+    return gaps(published).query("criterion == '30x'").set_index("model")["gap"]
 
 
 def induction_first(published):
@@ -74,17 +70,16 @@ def gap(published, model, printed, unlisted):
     """How many times as many tokens half BOS heads take as three induction heads at 50x."""
     found = _gap(published, model, unlisted)
     agrees = None if found is None else matches(found, printed)
-    return agrees, {"gap": found, "at_30x": gaps_at_30x(gaps(published))[model]}
+    return agrees, {"gap": found, "at_30x": _gaps_at_30x(published)[model]}
 
 
 def gaps_between(published, models, low, high, unlisted):
     """Whether the gaps of some models lie between two round numbers."""
     found = {m: _gap(published, m, unlisted) for m in models}
-    if None in found.values():
-        agrees = None
-    else:
-        agrees = min(found.values()) >= low * (1 - APPROXIMATE) and max(found.values()) <= high * (1 + APPROXIMATE)
-    return agrees, {"gaps": found, "at_30x": gaps_at_30x(gaps(published))}
+    known = None not in found.values()
+    low, high = low * (1 - APPROXIMATE), high * (1 + APPROXIMATE)
+    agrees = all(low <= gap <= high for gap in found.values()) if known else None
+    return agrees, {"gaps": found, "at_30x": _gaps_at_30x(published)}
 
 
 def at_one_revision(published, model, share, printed, unlisted):
@@ -99,7 +94,7 @@ def at_one_revision(published, model, share, printed, unlisted):
 
 def largest_gap(published, model, unlisted):
     """Whether a model's gap is the largest, at 30x and, if all are decided, at 50x."""
-    at_30x = gaps_at_30x(gaps(published))
+    at_30x = _gaps_at_30x(published)
     found = {m: _gap(published, m, unlisted) for m in MODELS}
     largest = {at_30x.idxmax()}
     if None not in found.values():
@@ -143,7 +138,7 @@ def recall_reached(published, model, share, printed):
     curve = curve_of(published, model)
     step = nearest_step(curve, float(printed.lstrip("~")))
     circuit = final_circuit(published).query("model == @model")["name"]
-    reads = {name: listed_head(published, model, name)[0].loc[step, "induction"] for name in circuit}
+    reads = {name: head_rows(published.selectivity, model, name).loc[step, "induction"] for name in circuit}
     return matches(first.tokens / 1e9, printed), {
         "first": first,
         "there": curve.loc[step],

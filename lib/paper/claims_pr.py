@@ -1,21 +1,20 @@
 """Checks of the paper's claims on the participation ratio and its lead over selectivity (F5)."""
 
-from lib.paper.comparing import SHORT, listed_head, matches
-from lib.paper.published import RULES, event_leads, last_revision, leads, null_leads, start_level
+from lib.paper.comparing import matches
+from lib.paper.published import RULES, SHORT, event_leads, head_rows, last_revision, leads, null_leads, start_level
 
 # The worked example
 
 
 def printed_head(published, model, head, printed):
     """PR and induction selectivity of a head; printed: [tokens in billions, PR, selectivity] a revision."""
-    selectivity, pr = listed_head(published, model, head)
+    pr = head_rows(published.pr, model, head)["pr"]
+    selectivity = head_rows(published.selectivity, model, head)["induction"]
     wrong = [
-        f"{what} at {tokens}B: {found:.4g}, printed {cell}"
+        f"{what} at {tokens}B: {found[step]:.4g}, printed {cell}"
         for step, (tokens, *cells) in enumerate(printed)
-        for what, found, cell in zip(
-            ("PR", "selectivity"), (pr.loc[step, "pr"], selectivity.loc[step, "induction"]), cells
-        )
-        if not matches(found, cell)
+        for what, found, cell in zip(("PR", "selectivity"), (pr, selectivity), cells)
+        if not matches(found[step], cell)
     ]
     return not wrong, {"n": 2 * len(printed), "wrong": wrong}
 
@@ -29,15 +28,15 @@ def most_selective(published, model, head):
 
 def pr_rises(published, model, head, steps, printed):
     """How many times a head's PR grows from one step to another."""
-    before, after = listed_head(published, model, head)[1]["pr"][steps]
+    before, after = head_rows(published.pr, model, head)["pr"][steps]
     return matches(after / before, printed), {"before": before, "after": after}
 
 
 def pr_peaks(published, model, head, printed, before, below):
     """Where a head's PR is highest, and whether its selectivity is below a number at the step `before`."""
-    selectivity, pr = listed_head(published, model, head)
+    pr = head_rows(published.pr, model, head)
     top = pr.loc[pr["pr"].idxmax()]
-    early = selectivity.loc[before, "induction"]
+    early = head_rows(published.selectivity, model, head).loc[before, "induction"]
     agrees = matches(top["tokens"] / 1e9, printed["tokens"]) and matches(top["pr"], printed["pr"]) and early < below
     return agrees, {"pr": top["pr"], "tokens": top["tokens"], "selectivity": early}
 
@@ -81,13 +80,13 @@ def elevated_at_or_before(published, models):
     agrees, found = _by_rule(readable, holds)
     failing, late = readable[~holds], []
     for row in failing.sort_values("rule", key=lambda rule: rule.map(list(RULES).index), kind="stable").itertuples():
-        pr = listed_head(published, row.model, row.name)[1]["pr"]
+        pr = head_rows(published.pr, row.model, row.name)["pr"]
         head = {"label": _label(row.model, row.name), "start": pr[0], "crossing": pr[row.crossed_step]}
         if head not in late:
             late.append(head)
     high = []
     for row in null_leads(published).query("rule == 'start'").itertuples():
-        start = listed_head(published, row.model, row.name)[1]["pr"][0]
+        start = head_rows(published.pr, row.model, row.name)["pr"][0]
         if row.model in set(failing["model"]) and start >= min(head["start"] for head in late):
             high.append(f"{_label(row.model, row.name)} ({start:.0f})")
     censored = rows[rows["left_censored"] & (rows["rule"] == "start")]

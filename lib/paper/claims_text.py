@@ -1,8 +1,8 @@
 """Checks of what the paper says of itself, in its tables and text, and of what no table can decide."""
 
 from lib.formatting import percent
-from lib.paper.comparing import APPROXIMATE, SHORT, billions, matches
-from lib.paper.published import CIRCUIT, CLASSIFY, MODELS, curve_of, curves, null_leads
+from lib.paper.comparing import APPROXIMATE, billions, matches
+from lib.paper.published import CIRCUIT, CLASSIFY, MODELS, SHORT, curve_of, curves, last_revision, null_leads
 
 
 def not_in_the_tables(published):
@@ -97,7 +97,7 @@ def _formation(published):
     out = {}
     for model in MODELS:
         rows = published.selectivity[published.selectivity["model"] == model]
-        last = rows[rows["step"] == rows["step"].max()].set_index("name")
+        last = last_revision(rows).set_index("name")
         events = ((last["induction"].idxmax(), "induction", CIRCUIT), (bos[model], "first_token", CLASSIFY))
         out[model] = tuple(
             rows.loc[(rows["name"] == name) & (rows[cls] >= threshold), "tokens"].min() / rows["tokens"].max()

@@ -3,9 +3,7 @@
 from decimal import Decimal
 
 from lib.formatting import tokens_text
-from lib.paper.published import MODELS
 
-SHORT = dict(zip(MODELS, ("Pythia", "OLMo", "OLMoE")))
 APPROXIMATE = 0.10  # how far a number may be from one that the paper calls approximate
 
 
@@ -46,17 +44,3 @@ def met_as_printed(curve, step, printed):
     if step is None or printed is None:
         return step is None and printed is None
     return matches(curve.loc[step, "tokens"] / 1e9, printed)
-
-
-def gaps_at_30x(gaps):
-    """{model: gap by the criterion 30x} as a Series, of lib.paper.published.gaps."""
-    return gaps[gaps["criterion"] == "30x"].set_index("model")["gap"]
-
-
-def listed_head(published, model, name):
-    """(selectivity rows, PR rows) of a listed head, indexed by step."""
-
-    def rows(frame):
-        return frame[(frame["model"] == model) & (frame["name"] == name)].set_index("step")
-
-    return rows(published.selectivity), rows(published.pr)

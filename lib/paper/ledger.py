@@ -21,7 +21,8 @@ import yaml
 from lib import formatting
 from lib.files import UserError, nearest
 from lib.paper import claims_bos, claims_induction, claims_pr, claims_text
-from lib.paper.comparing import SHORT, billions
+from lib.paper.comparing import billions
+from lib.paper.published import SHORT
 
 CLAIMS = Path(__file__).with_name("claims.yml")
 AGREES, DISAGREES, UNCHECKED = "agrees", "disagrees", "cannot be checked"

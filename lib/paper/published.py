@@ -10,8 +10,10 @@ import csv
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from lib import findings, measure, panels
 from lib.files import ROOT, UserError, nearest
@@ -19,38 +21,15 @@ from lib.formatting import name_of
 
 DATA = ROOT / "book" / "data" / "published"
 
-MODELS = {"pythia-1b": "Pythia 1B", "olmo-1b-0724": "OLMo 1B", "olmoe-1b-7b-0924": "OLMoE 1B-7B"}
-REVISIONS = {
-    "pythia-1b": (
-        "step1", "step4", "step16", "step64", "step256", "step512", "step3000", "step10000", "step38000", "step143000",
-    ),
-    "olmo-1b-0724": (
-        "step1000-tokens2B", "step2000-tokens4B", "step5000-tokens10B", "step11000-tokens23B", "step25000-tokens52B",
-        "step56000-tokens117B", "step126000-tokens264B", "step285000-tokens597B", "step644000-tokens1350B",
-        "step1454000-tokens3048B",
-    ),
-    "olmoe-1b-7b-0924": (
-        "step5000-tokens20B", "step10000-tokens41B", "step25000-tokens104B", "step50000-tokens209B",
-        "step100000-tokens419B", "step200000-tokens838B", "step400000-tokens1677B", "step600000-tokens2516B",
-        "step800000-tokens3355B", "step1220000-tokens5117B",
-    ),
-}  # fmt: skip
+PANEL = yaml.safe_load(Path(__file__).with_name("published.yml").read_text(encoding="utf-8"))
+MODELS = {model: spec["label"] for model, spec in PANEL["models"].items()}
+SHORT = {model: spec["short"] for model, spec in PANEL["models"].items()}
+REVISIONS = {model: spec["revisions"] for model, spec in PANEL["models"].items()}
+RULES = PANEL["rules"]
 LAYERS = 16
-HEADS_IN_LAYER = {"pythia-1b": 8, "olmo-1b-0724": 16, "olmoe-1b-7b-0924": 16}
-LISTED = {  # the heads of the two tables by head: final circuits, one previous-token and one BOS head a model
-    "pythia-1b": ((3, 5), (4, 1), (4, 4), (7, 0), (7, 1)),
-    "olmo-1b-0724": ((2, 11), (4, 12), (6, 12), (11, 10), (12, 8)),
-    "olmoe-1b-7b-0924": ((5, 10), (7, 0), (8, 10), (9, 8), (11, 11), (12, 14)),
-}
-
 PAPER = panels.panel.Thresholds()  # whose defaults are the paper's
 CLASSIFY, CIRCUIT, PREVIOUS_TOKEN_CIRCUIT = PAPER.classify, PAPER.induction_circuit, PAPER.previous_token_circuit
 BOS_MILESTONES = (0.10, 0.30, findings.F3.SINK_FRACTION, 0.70)
-RULES = {
-    "start": "at least 2 times the median PR of the model's listed heads at its first revision",
-    "own": "at least 1.5 times the head's own PR at the first revision",
-    "peers": "within the top quarter of the model's listed heads at that revision",
-}
 
 HEADERS = {
     "published_layer_counts.csv": (
@@ -92,8 +71,9 @@ def load(folder=DATA):
     header; rows that are missing, repeated, unknown or out of order; cells that are no finite numbers; counts outside
     0 to heads_in_layer; and tokens that differ within a revision or do not increase.
     """
-    by_layer = [(m, r, str(layer)) for m, names in REVISIONS.items() for r in names for layer in range(LAYERS)]
-    by_head = [(m, r, str(a), str(b)) for m, names in REVISIONS.items() for r in names for a, b in LISTED[m]]
+    revisions = [(model, name, spec) for model, spec in PANEL["models"].items() for name in spec["revisions"]]
+    by_layer = [(model, name, str(layer)) for model, name, _ in revisions for layer in range(LAYERS)]
+    by_head = [(model, name, *map(str, head)) for model, name, spec in revisions for head in spec["listed"]]
     counts = _read(folder / "published_layer_counts.csv", by_layer)
     _check_tokens(folder / "published_layer_counts.csv", counts)
     steps = {(m, r): step for m, names in REVISIONS.items() for step, r in enumerate(names)}
@@ -132,7 +112,6 @@ def _read(path, keys):
             raise _misplaced(path, line, [header[i] for i in key_columns], key, wanted, keys, seen)
         seen.add(key)
         rows.append([_cell(path, line, column, text, key[0]) for column, text in zip(header, cells)])
-        _check_counts(path, line, dict(zip(header, rows[-1])))
     if len(rows) < len(keys):
         raise _refuse(path, len(rows) + 2, "model", "the end of the file", " ".join(keys[len(rows)]))
     return pd.DataFrame(rows, columns=list(header))
@@ -146,10 +125,8 @@ def _refuse(path, line, column, found, expected, more=""):
 def _misplaced(path, line, columns, key, wanted, keys, seen):
     """The error of a row that is not the one due here: repeated, unknown, or after a gap."""
     if wanted is None or key in seen:
-        what = "once" if key in seen else f"no more than {len(keys)} rows"
-        return _refuse(
-            path, line, columns[-1], f"{' '.join(key)} {'again' if key in seen else 'after the last row'}", what
-        )
+        again = ("again", "once") if key in seen else ("after the last row", f"no more than {len(keys)} rows")
+        return _refuse(path, line, columns[-1], f"{' '.join(key)} {again[0]}", again[1])
     i = next(i for i in range(len(key)) if key[i] != wanted[i])
     known = sorted({k[i] for k in keys if k[:i] == wanted[:i]})
     more = " (rows are missing here or out of order)" if key[i] in known else f". {nearest(key[i], known)}"
@@ -160,11 +137,14 @@ def _cell(path, line, column, text, model):
     """One cell as text, an integer or a finite number."""
     if column in ("model", "revision"):
         return text
-    if column == "layer" or column == "head" or column.endswith(("_at_30x", "_in_layer")):
+    if column in ("layer", "head") or column.endswith(("_at_30x", "_in_layer")):
         if not (text.isascii() and text.isdigit()):
             raise _refuse(path, line, column, repr(text), "a whole number, 0 or more")
-        if column == "heads_in_layer" and int(text) != HEADS_IN_LAYER[model]:
-            raise _refuse(path, line, column, text, f"{HEADS_IN_LAYER[model]}, the heads a layer of {model}")
+        most = PANEL["models"][model]["heads_in_layer"]
+        if column == "heads_in_layer" and int(text) != most:
+            raise _refuse(path, line, column, text, f"{most}, the heads a layer of {model}")
+        if column.endswith("_at_30x") and int(text) > most:
+            raise _refuse(path, line, column, text, f"at most heads_in_layer, {most}")
         return int(text)
     least = 1.0 if column == "pr" else 0.0  # exp(entropy) of a spectrum is at least 1
     try:
@@ -174,13 +154,6 @@ def _cell(path, line, column, text, model):
     if not (math.isfinite(value) and value >= least):
         raise _refuse(path, line, column, repr(text), f"a finite number, {least:g} or more")
     return value
-
-
-def _check_counts(path, line, row):
-    """No layer counts more heads than it has."""
-    for column in ("bos_heads_at_30x", "induction_heads_at_30x"):
-        if row.get(column, 0) > row.get("heads_in_layer", 0):
-            raise _refuse(path, line, column, row[column], f"at most heads_in_layer, {row['heads_in_layer']}")
 
 
 def _check_tokens(path, counts):
@@ -306,8 +279,8 @@ def gaps(published):
             at_least = criterion == "50x" or (not pd.isna(induction["step"]) and induction["step"] == 0)
             dates = [event[field] for event in (induction, bos) for field in ("revision", "tokens")]
             rows.append([model, criterion, *dates, math.nan if pd.isna(gap) else float(gap), at_least])
-    columns = "model criterion induction_revision induction_tokens bos_revision bos_tokens gap at_least".split()
-    return pd.DataFrame(rows, columns=columns)
+    columns = [f"{event}_{field}" for event in ("induction", "bos") for field in ("revision", "tokens")]
+    return pd.DataFrame(rows, columns=["model", "criterion", *columns, "gap", "at_least"])
 
 
 # F4 -------------------------------------------------------------------------------
@@ -316,6 +289,11 @@ def gaps(published):
 def last_revision(rows):
     """The rows of a table that are of the last revision."""
     return rows[rows["step"] == rows["step"].max()]
+
+
+def head_rows(rows, model, name):
+    """The rows of a table by head that are of one head, indexed by step."""
+    return rows[(rows["model"] == model) & (rows["name"] == name)].set_index("step", drop=False)
 
 
 def best_class(selectivity):
@@ -391,18 +369,16 @@ def event_leads(published, names, cls, threshold):
     that the lead may be longer).
     """
     raised = elevated(published)
-    tables = zip(*(dict(tuple(frame.groupby(["model", "name"]))).items() for frame in (raised, published.selectivity)))
-    heads = {key: (pr, selectivity) for (key, pr), (_, selectivity) in tables if key in set(names)}
     rows = []
     for model, name in names:
-        pr, selectivity = heads[(model, name)]
+        pr, selectivity = head_rows(raised, model, name), head_rows(published.selectivity, model, name)
         crossed = _first(selectivity, selectivity[cls] >= threshold)
         censored = crossed[0] == 0
         for rule in RULES:
             up = _first(pr, pr[rule])
             known = up[0] is not None and crossed[0] is not None and not censored
             lead, ratio = (crossed[0] - up[0], crossed[2] / up[2]) if known else (None, None)
-            place = [model, pr["layer"].iloc[0], pr["head"].iloc[0], name, rule]
+            place = [model, *pr[["layer", "head"]].iloc[0], name, rule]
             rows.append([*place, *up, *crossed, lead, ratio, censored, up[0] == 0])
     columns = ["model", "layer", "head", "name", "rule"]
     columns += [f"{what}_{field}" for what in ("elevated", "crossed") for field in ("step", "revision", "tokens")]
@@ -445,7 +421,7 @@ def null_leads(published):
     last = last.assign(best_class=best_class(last))
     rows = []
     for head in last[~_in_final_circuit(published.selectivity)[last.index]].itertuples():
-        mine = raised[(raised["model"] == head.model) & (raised["name"] == head.name)]
+        mine = head_rows(raised, head.model, head.name)
         crossings = crossed.loc[crossed["model"] == head.model, "crossed_step"]
         for rule in RULES:
             up = _first(mine, mine[rule])
