@@ -145,7 +145,7 @@ def bos_curve(run):
         ),
         "mass": (f"sink mass over {SINK_MASS:g}", PALETTE[4], "--", "v"),
     }
-    for column, (label, colour, line, marker) in styles.items():
+    for column, (_, colour, line, marker) in styles.items():
         ax.plot(here, curve[column], line, marker=marker, color=colour, ms=5)
     shade(ax, here, (low, high), CLASS_COLOURS["first_token"])
     if size > 0:

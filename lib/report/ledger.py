@@ -14,7 +14,7 @@ def page(rows):
     """
     colours = paper.ledger.VERDICTS
     sections = []
-    for id in paper.ledger.SECTIONS.values():
+    for id in paper.ledger.SECTIONS:
         title = TITLES.get(id) or f"{id} · {findings.FINDINGS[id].title}"
         body = [
             [r.id, f"{r.claim} *({r.where})*", f"{badge(r.verdict, colours[r.verdict])} {r.value}", r.why]
