@@ -8,7 +8,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["causal", "heads", "patterns", "preflight", "sweep"],
+    submodules=["ablations", "causal", "heads", "patterns", "preflight", "storage", "sweep"],
     submod_attrs={
         "heads": ["head_table"],
     },
