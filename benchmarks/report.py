@@ -48,7 +48,7 @@ def _report_in_parts():
             subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=True, capture_output=True)
             return time.perf_counter() - started
 
-        execute = "-m", "lib.report.execution", "--panel", "mini"
+        execute = "-m", "lib.run", "--panel", "mini"
         build = "-c", f"from lib.report.book import build, Path; raise SystemExit(build('mini', Path({folder!r}))[0])"
         lay_out = (
             "-c",

@@ -1,4 +1,6 @@
-"""Numbers in words, one way everywhere."""
+"""Numbers in words, and the marks of verdicts, one way everywhere."""
+
+VERDICT_MARKS = {"holds": "✓", "fails": "✗", "undetermined": "?"}
 
 
 def tokens_text(tokens):

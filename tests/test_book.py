@@ -14,7 +14,7 @@ import yaml
 from bs4 import BeautifulSoup
 from conftest import ROOT, TINY, TOKENS
 
-from lib.report import book
+from lib.report import book, jobs
 from lib.report import execution as run
 
 
@@ -280,10 +280,10 @@ def test_nothing_is_fetched_from_elsewhere(pages):
 
 
 def test_a_failed_run_shows_on_the_status_page(tiny_panel, tmp_path):
-    job = run.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0]
+    job = jobs.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0]
     import nbformat
 
-    notebook = run.finish(nbformat.read(run.notebook_of("F1"), as_version=4), job, "key", "RuntimeError: on purpose")
+    notebook = run.finish(nbformat.read(jobs.notebook_of("F1"), as_version=4), job, "key", "RuntimeError: on purpose")
     job.output.parent.mkdir(parents=True)
     nbformat.write(notebook, job.output)
     book.assemble(tiny_panel, tmp_path / "site")

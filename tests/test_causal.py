@@ -429,19 +429,19 @@ def test_formed_reads_the_causal_table_of_the_last_revision(panel):
     table.loc[table["condition"] == "baseline", "top1"] = 0.8
     table.loc[table["condition"] == "circuit", "top1"] = 0.1
     table.loc[table["condition"] == "random", "top1"] = 0.6
-    met = effects.formed(heads.trajectory(panel, MODEL), table, panel.thresholds)
+    met = effects.formed_as_asked(heads.trajectory(panel, MODEL), table, panel.thresholds)
     assert len(met) == len(effects.CRITERIA)
     assert met[1:4] == [(True, "80 %"), (True, "87.5 % of top-1 is lost"), (True, "25 % is lost on average")]
     table.loc[table["condition"] == "random", "top1"] = 0.2
-    assert effects.formed(heads.trajectory(panel, MODEL), table, panel.thresholds)[3][0] is False
+    assert effects.formed_as_asked(heads.trajectory(panel, MODEL), table, panel.thresholds)[3][0] is False
     bare = table[table["condition"] == "baseline"]
-    assert effects.formed(heads.trajectory(panel, MODEL), bare, panel.thresholds)[2] == (False, "no circuit")
+    assert effects.formed_as_asked(heads.trajectory(panel, MODEL), bare, panel.thresholds)[2] == (False, "no circuit")
 
 
 @pytest.mark.parametrize("circuit, random", [([1, 3, 3], [[1.0, 2.0]] * 3), (None, None)])
 def test_the_figure_is_told_in_words_with_its_numbers(circuit, random):
     tables = hand_made([1, 1, 1.5], circuit, random)
-    figure = over_training(tables, "Tiny")
+    figure = over_training(tables, "Tiny", effects.starts_to_matter(tables))
     assert figure.svg.startswith("<?xml") and "500 sequences" in figure.caption and len(figure.data) == len(tables)
     assert "nothing zeroed: top-1 66.7 %, loss 1.50" in figure.alt
     assert ("final circuit zeroed: top-1 33.3 %, loss 3.00" in figure.alt) == (circuit is not None)

@@ -10,6 +10,16 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["display", "of_ablation", "of_panel", "of_paper", "of_run", "style"],
     submod_attrs={
+        "display": ["drawn"],
         "of_run": ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"],
+        "style": [
+            "CLASS_COLOURS",
+            "MUTED",
+            "PALETTE",
+            "SEQUENTIAL",
+            "WIDTH",
+            "label_ends",
+            "training_axis",
+        ],
     },
 )

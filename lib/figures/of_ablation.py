@@ -6,7 +6,6 @@ from matplotlib.ticker import PercentFormatter
 from lib import formatting as w
 from lib.figures.display import drawn
 from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, WIDTH, training_axis
-from lib.findings import effects
 
 LINES = {  # condition: how it is drawn; what a later line covers stays visible as a wider one
     "baseline": {"color": "0.15", "lw": 1.8, "marker": "o", "ms": 4},
@@ -26,14 +25,14 @@ LABELS = {
 PANELS = {"top1": "top-1", "loss": "loss (nats)"}
 
 
-def over_training(tables, label):
+def over_training(tables, label, start):
     """Top-1 and loss over training, with nothing and with each set of heads zeroed, of one model.
 
-    tables: lib.tables.causal.trajectory.  label: the model's name for readers.  Returns a
+    tables: lib.tables.causal.trajectory.  label: the model's name for readers.  start: the step from which the
+    circuit matters (lib.findings.ablation.starts_to_matter), None if never.  Returns a
     lib.figures.display.Figure whose data are the tables themselves, with all four measures.
     """
     tokens = tables.groupby("step")["tokens"].first()
-    start = effects.starts_to_matter(tables)
     fig, axes = plt.subplots(2, 1, figsize=(WIDTH, 5.6), sharex=True, layout="constrained")
     for ax, (measure, title) in zip(axes, PANELS.items()):
         x = dict(zip(tokens.index, training_axis(ax, tokens, "training tokens" if ax is axes[-1] else "")))

@@ -22,8 +22,25 @@ from lib.figures.style import (
     shade,
     training_axis,
 )
-from lib.findings import F1, F2, F3, F4, F5, controls, crosschecks, judging
-from lib.findings import counting as c
+from lib.findings import (
+    CHECKS,
+    EARLY,
+    FLOOR_LAYERS,
+    PREFIX_MATCHING,
+    RECALL,
+    SINK_FRACTION,
+    SINK_MASS,
+    SWEPT,
+    by_layer,
+    circuit_recall,
+    fractions_by_counting,
+    in_circuit,
+    is_bos,
+    milestone_steps,
+    pr_tells_first,
+    shape_of,
+    spectral_leads,
+)
 
 
 def bos_by_layer(runs):
@@ -32,8 +49,8 @@ def bos_by_layer(runs):
     rows, words = [], []
     for ax, run in zip(axes[0], runs):
         trajectory = run.trajectory
-        counts = pd.DataFrame(c.by_layer(trajectory, c.is_bos(trajectory, run.counting)).T).rename_axis("layer")
-        low, high = bounds_of(trajectory, lambda heads: c.by_layer(heads, c.is_bos(heads, run.counting)))
+        counts = pd.DataFrame(by_layer(trajectory, is_bos(trajectory, run.counting)).T).rename_axis("layer")
+        low, high = bounds_of(trajectory, lambda heads: by_layer(heads, is_bos(heads, run.counting)))
         unsettled = (low != high).T
         n_heads = np.bincount(trajectory.layer).max()
         said = counts.astype(str) + np.where(unsettled, "*", "")
@@ -49,11 +66,11 @@ def bos_by_layer(runs):
             ax=ax,
             annot_kws={"fontsize": 7},
         )
-        ax.axhline(len(F1.FLOOR_LAYERS), color=PALETTE[3], lw=1.5)
+        ax.axhline(len(FLOOR_LAYERS), color=PALETTE[3], lw=1.5)
         ax.set(
             title=f"{run.spec.label} ({n_heads} a layer)", xlabel="revision", ylabel="layer" if ax is axes[0][0] else ""
         )
-        floor = int(counts.loc[list(F1.FLOOR_LAYERS)].to_numpy().max())
+        floor = int(counts.loc[list(FLOOR_LAYERS)].to_numpy().max())
         words.append(
             f"{run.spec.label}: at most {floor} in layers 0 and 1, at most {int(counts.to_numpy().max())} in any layer, "
             f"{int(unsettled.sum())} counts unsettled"
@@ -85,16 +102,16 @@ def bos_curves(runs):
     limits = []
     for colour, run in zip(MODEL_COLOURS, runs):
         trajectory = run.trajectory
-        curve = F2.bos_curves(trajectory, run.counting)
+        curve = fractions_by_counting(trajectory, run.counting)
         x = training_axis(ax, trajectory.tokens)
         limits.append(ax.get_xlim())
         ax.plot(x, curve["paper"], "-o", color=colour, label=run.spec.label)
         ends.append((x[-1], curve["paper"].iloc[-1], f"{run.spec.label} {w.percent(curve['paper'].iloc[-1])}", colour))
         ax.plot(x, curve["clean"], "--", color=colour, lw=1)
         ax.plot(x, curve["mass"], ":", color=colour, lw=1.2)
-        low, high = bounds_of(trajectory, lambda heads: c.is_bos(heads, run.counting).mean(axis=-1))
+        low, high = bounds_of(trajectory, lambda heads: is_bos(heads, run.counting).mean(axis=-1))
         shade(ax, x, (low, high), colour)
-        shape, _, size = F2.shape_of(curve["paper"])
+        shape, _, size = shape_of(curve["paper"])
         words.append(
             f"{run.spec.label} ends at {w.percent(curve['paper'].iloc[-1])} ({shape}, largest step {100 * size:.1f} points)"
         )
@@ -107,7 +124,7 @@ def bos_curves(runs):
     alt = "Lines of the BOS fraction against training tokens. " + "; ".join(words) + "."
     caption = (
         "Share of heads past 30x on the first token. Solid: the paper's baseline; dashed: the clean baseline; dotted: "
-        f"sink mass over {c.SINK_MASS:g}. Bands: {INTERVAL}."
+        f"sink mass over {SINK_MASS:g}. Bands: {INTERVAL}."
     )
     return drawn(fig, "F2_panel", alt, caption, pd.concat(rows))
 
@@ -121,8 +138,8 @@ def order_of_emergence(runs):
         x = training_axis(ax, trajectory.tokens, "tokens")
         row = {"model": run.model, "revision": trajectory.names, "tokens": trajectory.tokens}
         for cls, mask, label in (
-            ("induction", c.in_circuit, "induction"),
-            ("first_token", c.is_bos, "BOS"),
+            ("induction", in_circuit, "induction"),
+            ("first_token", is_bos, "BOS"),
         ):
             share = lambda heads, mask=mask: mask(heads, run.counting).mean(axis=-1)  # noqa: E731
             line = share(trajectory)
@@ -131,9 +148,9 @@ def order_of_emergence(runs):
             shade(ax, x, (low, high), CLASS_COLOURS[cls])
             ends[run.model].append((x[-1], line[-1], label, CLASS_COLOURS[cls]))
             row |= {f"{cls}_fraction": line, f"{cls}_low": low, f"{cls}_high": high}
-        ax.axhline(F3.SINK_FRACTION, color=MUTED, ls="--", lw=1)
+        ax.axhline(SINK_FRACTION, color=MUTED, ls="--", lw=1)
         ax.set_title(run.spec.label)
-        steps = F3.milestone_steps(trajectory, run.counting)
+        steps = milestone_steps(trajectory, run.counting)
         when = lambda key: (  # noqa: E731
             "never" if steps[key] is None else f"at {w.tokens_text(trajectory.tokens[steps[key]])}"
         )
@@ -161,8 +178,8 @@ def recall_curves(runs):
     shares = []
     for colour, run in zip(MODEL_COLOURS, runs):
         trajectory = run.trajectory
-        curve = F4.circuit_recall(trajectory, run.counting)
-        lower = F4.circuit_recall(trajectory, run.counting, run.counting.thresholds.classify)
+        curve = circuit_recall(trajectory, run.counting)
+        lower = circuit_recall(trajectory, run.counting, run.counting.thresholds.classify)
         low, high = bounds_of(trajectory, lambda heads: recall_of(heads, run.counting))
         trained = (curve["training"] > 0).to_numpy()
         x = curve["training"][trained]
@@ -170,7 +187,7 @@ def recall_curves(runs):
         ax.plot(x, curve["recall"][trained], "-o", color=colour)
         ax.plot(x, lower["recall"][trained], "--", color=colour, lw=1)
         shade(ax, x, (low[trained], high[trained]), colour)
-        reached = curve[curve["recall"] >= F4.RECALL - 1e-9]
+        reached = curve[curve["recall"] >= RECALL - 1e-9]
         before = curve.iloc[-2]  # all of them end at 1: they are told apart a revision earlier
         ends.append((before["training"], before["recall"], run.spec.label, colour))
         words.append(
@@ -183,8 +200,8 @@ def recall_curves(runs):
         )
         rows.append(curve.assign(model=run.model, recall_low=low, recall_high=high, recall_at_30x=lower["recall"]))
     ax.set_xscale("log")
-    ax.axvspan(min(shares) / 1.5, F4.EARLY, color=MUTED, alpha=0.15, lw=0)
-    ax.axhline(F4.RECALL, color=MUTED, ls="--", lw=1)
+    ax.axvspan(min(shares) / 1.5, EARLY, color=MUTED, alpha=0.15, lw=0)
+    ax.axhline(RECALL, color=MUTED, ls="--", lw=1)
     ax.set(
         xlabel="share of training done",
         ylabel="recall of the final circuit",
@@ -212,10 +229,10 @@ def pr_planes(runs):
     rows, words = [], []
     for ax, run in zip(axes[0], runs):
         trajectory = run.trajectory
-        inside = c.in_circuit(trajectory, run.counting)[-1]
+        inside = in_circuit(trajectory, run.counting)[-1]
         pr_plane(ax, trajectory, inside, run.counting, run.baseline_ceiling)
         ax.set(title=run.spec.label, xlabel="induction selectivity")
-        leads = F5.spectral_leads(trajectory, run.counting)[inside]
+        leads = spectral_leads(trajectory, run.counting)[inside]
         words.append(
             f"{run.spec.label}: {len(leads)} circuit heads, PR ever elevated in {int(leads['elevated'].notna().sum())} of them"
         )
@@ -256,12 +273,12 @@ def separations(runs, group="all layers"):
         ):
             ax.plot(x, curve[name], "-o", ms=4, color=colour, label=label)
             shade(ax, x, (curve[f"{name}_low"], curve[f"{name}_high"]), colour)
-        words.append(f"{run.spec.label}: {controls.answer(curves, group)}.")
+        words.append(f"{run.spec.label}: {pr_tells_first(curves, group)}.")
         rows.append(curves.assign(model=run.model))
     axes[0][0].set(ylabel="area under the ROC curve", ylim=(-0.03, 1.03))
     if rows:
         fig.legend(*axes[0][0].get_legend_handles_labels(), fontsize="x-small", loc="outside upper center", ncol=2)
-    n = ", ".join(str(int((~c.in_circuit(r.trajectory, r.counting).any(axis=0)).sum())) for r in runs)
+    n = ", ".join(str(int((~in_circuit(r.trajectory, r.counting).any(axis=0)).sum())) for r in runs)
     alt = "Lines of the area under the ROC curve, 0.5 being chance, against training tokens. " + " ".join(words)
     caption = (
         "Probability that a head of the final circuit lies above a control head, by PR and by induction selectivity. "
@@ -286,7 +303,7 @@ def sensitivities(runs, findings):
         for row, name in enumerate(swept):
             ax = axes[row][column]
             strip(ax, finding.sweeps[finding.sweeps["swept"] == name], getattr(run.panel.thresholds, name))
-            ax.set_xlabel(f"{judging.SWEPT[name]} (x)", fontsize="small")
+            ax.set_xlabel(f"{SWEPT[name]} (x)", fontsize="small")
             if row == 0:
                 ax.set_title(label)
         rows.append(finding.sweeps.assign(model=run.model))
@@ -299,7 +316,7 @@ def checks(runs):
     fig, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.5), layout="constrained")
     thresholds = runs[0].panel.thresholds
     words = []
-    for ax, (check, (screened, checked, mask)) in zip(axes, crosschecks.CHECKS.items()):
+    for ax, (check, (screened, checked, mask)) in zip(axes, CHECKS.items()):
         n = agree = 0
         for colour, run in zip(MODEL_COLOURS, runs):
             heads = run.heads
@@ -316,7 +333,7 @@ def checks(runs):
             n, agree = n + len(heads), agree + int((screen == other).sum())
         threshold = thresholds.induction_circuit if check == "induction" else thresholds.classify
         ax.axvline(threshold, color=MUTED, ls="--", lw=1)
-        ax.axhline(c.PREFIX_MATCHING if check == "induction" else c.SINK_MASS, color=MUTED, ls="--", lw=1)
+        ax.axhline(PREFIX_MATCHING if check == "induction" else SINK_MASS, color=MUTED, ls="--", lw=1)
         title = {"induction": "Induction", "first_token": "First token"}[check]
         ax.set(xscale="log", ylim=(-0.03, 1.03), title=title)
         ax.set_xlabel(f"{check.replace('_', '-')} selectivity (times the baseline)")
@@ -330,5 +347,5 @@ def checks(runs):
         "One point a head and checkpoint. Dashed: the thresholds of the screen and of the check. Heads in the upper right "
         "and lower left quarters are those on which both agree."
     )
-    columns = ["revision", "layer", "head", *[x for s, k, _ in crosschecks.CHECKS.values() for x in (s, k)]]
+    columns = ["revision", "layer", "head", *[x for s, k, _ in CHECKS.values() for x in (s, k)]]
     return drawn(fig, "crosschecks", alt, caption, pd.concat([r.heads[columns].assign(model=r.model) for r in runs]))

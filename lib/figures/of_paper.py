@@ -7,6 +7,7 @@ import seaborn as sns
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from lib import formatting as w
+from lib import paper
 from lib.figures.display import drawn
 from lib.figures.style import (
     CLASS_COLOURS,
@@ -19,13 +20,9 @@ from lib.figures.style import (
     thin_ticks,
     training_axis,
 )
-from lib.findings.counting import members
-from lib.findings.F1 import FLOOR_LAYERS
-from lib.findings.F3 import SINK_FRACTION
-from lib.findings.F4 import EARLY, RECALL
-from lib.paper import published as p
+from lib.findings import EARLY, FLOOR_LAYERS, RECALL, SINK_FRACTION, members
 
-COLOURS = dict(zip(p.MODELS, MODEL_COLOURS))
+COLOURS = dict(zip(paper.published.MODELS, MODEL_COLOURS))
 TWO_ROWS = 4.4  # inches
 
 
@@ -36,9 +33,9 @@ def _short(tokens):
 def _grid(rows, height, **options):
     """Rows of plots, a column a model, titled with its name."""
     fig, axes = plt.subplots(
-        rows, len(p.MODELS), figsize=(WIDTH, height), layout="constrained", squeeze=False, **options
+        rows, len(paper.published.MODELS), figsize=(WIDTH, height), layout="constrained", squeeze=False, **options
     )
-    for ax, label in zip(axes[0], p.MODELS.values()):
+    for ax, label in zip(axes[0], paper.published.MODELS.values()):
         ax.set_title(label)
     return fig, axes
 
@@ -51,7 +48,7 @@ def _tokens_axis(ax, tokens, label):
 
 def bos_by_layer(published):
     """F1: published BOS heads of every layer at every revision, one map a model, coloured by the share of the layer."""
-    data = p.bos_by_layer(published)
+    data = paper.published.bos_by_layer(published)
     fig, axes = _grid(1, 4.0)
     words = []
     for ax, (model, rows) in zip(axes[0], data.groupby("model", sort=False)):
@@ -66,12 +63,14 @@ def bos_by_layer(published):
         ax.tick_params(axis="y", labelrotation=0, labelsize="x-small")
         ax.axhline(len(FLOOR_LAYERS), color=PALETTE[3], lw=1.5)
         ax.set(
-            title=f"{p.MODELS[model]} ({heads} a layer)", xlabel="tokens", ylabel="layer" if ax is axes[0][0] else ""
+            title=f"{paper.published.MODELS[model]} ({heads} a layer)",
+            xlabel="tokens",
+            ylabel="layer" if ax is axes[0][0] else "",
         )
         ax.title.set_fontsize("small")
         low, last = int(counts.loc[list(FLOOR_LAYERS)].to_numpy().max()), counts.iloc[:, -1]
         words.append(
-            f"{p.MODELS[model]}: at most {low} in layers 0 and 1; at the end {int(last.sum())} of {len(counts) * heads}, "
+            f"{paper.published.MODELS[model]}: at most {low} in layers 0 and 1; at the end {int(last.sum())} of {len(counts) * heads}, "
             f"up to {int(last.max())} in a layer"
         )
     alt = "Maps of published BOS heads, layer by revision, for 3 models. " + ". ".join(words) + "."
@@ -84,20 +83,32 @@ def bos_by_layer(published):
 
 def bos_curves(published):
     """F2: published BOS fraction over training tokens, one line a model."""
-    data = p.curves(published)
+    data = paper.published.curves(published)
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
     words, ends = [], {False: [], True: []}
     training_axis(ax, data["tokens"])
     for model, curve in data.groupby("model", sort=False):
-        ax.plot(curve["tokens"], curve["bos_fraction"], "-o", ms=4, color=COLOURS[model], label=p.MODELS[model])
+        ax.plot(
+            curve["tokens"],
+            curve["bos_fraction"],
+            "-o",
+            ms=4,
+            color=COLOURS[model],
+            label=paper.published.MODELS[model],
+        )
         end = curve.iloc[-1]
         # Pythia ends amid the other lines: its label goes to the left.
         ends[end["tokens"] < data["tokens"].max() / 10].append(
-            (end["tokens"], end["bos_fraction"], f"{p.MODELS[model]} {w.percent(end['bos_fraction'])}", COLOURS[model])
+            (
+                end["tokens"],
+                end["bos_fraction"],
+                f"{paper.published.MODELS[model]} {w.percent(end['bos_fraction'])}",
+                COLOURS[model],
+            )
         )
         step = curve["bos_fraction"].diff().idxmax()
         words.append(
-            f"{p.MODELS[model]} goes from {w.percent(curve['bos_fraction'].iloc[0])} to {w.percent(curve['bos_fraction'].iloc[-1])}, "
+            f"{paper.published.MODELS[model]} goes from {w.percent(curve['bos_fraction'].iloc[0])} to {w.percent(curve['bos_fraction'].iloc[-1])}, "
             f"its largest step {100 * curve['bos_fraction'].diff()[step]:.1f} points at {_short(curve.loc[step, 'tokens'])}"
         )
     ax.axhline(SINK_FRACTION, color=MUTED, ls="--", lw=1)
@@ -112,8 +123,8 @@ def bos_curves(published):
 
 def order_of_emergence(published):
     """F3: published induction heads (above) and BOS fraction (below) over tokens, one column a model."""
-    data = p.curves(published)
-    met = p.milestones(published).set_index(["model", "key"])["tokens"]
+    data = paper.published.curves(published)
+    met = paper.published.milestones(published).set_index(["model", "key"])["tokens"]
     fig, axes = _grid(2, TWO_ROWS, sharey="row")
     words = []
     for (above, below), (model, curve) in zip(axes.T, data.groupby("model", sort=False)):
@@ -130,7 +141,7 @@ def order_of_emergence(published):
                     ax.axvline(met[(model, key)], color=CLASS_COLOURS[cls], lw=1, ls=":")
         when = lambda key: "never" if pd.isna(met[(model, key)]) else f"at {_short(met[(model, key)])}"  # noqa: E731
         words.append(
-            f"{p.MODELS[model]}: three induction heads {when('induction_3_at_30x')}, half of the heads BOS {when('bos_50')}"
+            f"{paper.published.MODELS[model]}: three induction heads {when('induction_3_at_30x')}, half of the heads BOS {when('bos_50')}"
         )
     axes[0][0].set_ylabel("induction heads")
     axes[0][0].yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -157,10 +168,10 @@ def order_of_emergence(published):
 
 def recall_curves(published):
     """F4: published recall of the final circuit at 50x and at 30x, against the share of training done."""
-    at_50, at_30 = (p.recall(published, t) for t in (p.CIRCUIT, p.CLASSIFY))
+    at_50, at_30 = (paper.published.recall(published, t) for t in (paper.published.CIRCUIT, paper.published.CLASSIFY))
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
     words, ends = [], []
-    for model in p.MODELS:
+    for model in paper.published.MODELS:
         firsts = []
         for rows, style in ((at_50, "-o"), (at_30, "--")):
             curve = rows[rows["model"] == model]
@@ -175,9 +186,9 @@ def recall_curves(published):
                 zorder=3 if thin else 2,
             )
             firsts.append(curve[curve["recall"] >= RECALL - 1e-9].iloc[0])
-        ends.append((firsts[0].training, firsts[0].recall, p.MODELS[model], COLOURS[model]))
+        ends.append((firsts[0].training, firsts[0].recall, paper.published.MODELS[model], COLOURS[model]))
         words.append(
-            f"{p.MODELS[model]}, final circuit of {firsts[0].final}: two thirds after {100 * firsts[0].training:.2g} % of training at 50x, "
+            f"{paper.published.MODELS[model]}, final circuit of {firsts[0].final}: two thirds after {100 * firsts[0].training:.2g} % of training at 50x, "
             f"{100 * firsts[1].training:.2g} % at 30x"
         )
     left = at_50["training"].min() / 1.5
@@ -206,8 +217,8 @@ def recall_curves(published):
 
 def pr_and_selectivity(published):
     """F5: published PR (above) and induction selectivity (below) of the listed heads over tokens, one column a model."""
-    leads = p.leads(published).query("rule == 'start'").set_index(["model", "name"])
-    data = p.elevated(published).assign(induction=published.selectivity["induction"])
+    leads = paper.published.leads(published).query("rule == 'start'").set_index(["model", "name"])
+    data = paper.published.elevated(published).assign(induction=published.selectivity["induction"])
     data["in_circuit"] = [key in leads.index for key in zip(data["model"], data["name"])]
     fig, axes = _grid(2, 5.0, sharey="row")
     words = []
@@ -228,14 +239,14 @@ def pr_and_selectivity(published):
         circuit = leads.loc[model]
         readable = circuit[~circuit["left_censored"]]
         led = int((readable["lead"] >= 0).fillna(False).sum())
-        above.axhline(p.start_level(published, model), color=PALETTE[3], ls=":", lw=1.2)
-        below.axhline(p.CIRCUIT, color=MUTED, ls="--", lw=1)
+        above.axhline(paper.published.start_level(published, model), color=PALETTE[3], ls=":", lw=1.2)
+        below.axhline(paper.published.CIRCUIT, color=MUTED, ls="--", lw=1)
         below.set_yscale("log")
         for ax in (above, below):
             _tokens_axis(ax, rows["tokens"], "tokens" if ax is below else "")
         above.legend(fontsize="x-small", frameon=True, loc="upper left", ncols=1 if model != "olmoe-1b-7b-0924" else 2)
         words.append(
-            f"{p.MODELS[model]}, level {p.start_level(published, model):.1f}: PR elevated at or before the crossing in {led} of "
+            f"{paper.published.MODELS[model]}, level {paper.published.start_level(published, model):.1f}: PR elevated at or before the crossing in {led} of "
             f"{len(readable)} circuit heads, {len(circuit) - len(readable)} past 50x from the first revision"
         )
     axes[0][0].set(ylabel="participation ratio", ylim=(-4, 122))
@@ -261,8 +272,14 @@ def overview(published, runs):
     runs: lib.report.run_page.Run of up to three models of a panel at their last revisions.
     """
     rows = [
-        (p.MODELS[model], curve["tokens"].to_numpy(), curve["induction_heads_at_30x"], curve["bos_heads"], heads)
-        for (model, heads), curve in p.curves(published).groupby(["model", "heads"], sort=False)
+        (
+            paper.published.MODELS[model],
+            curve["tokens"].to_numpy(),
+            curve["induction_heads_at_30x"],
+            curve["bos_heads"],
+            heads,
+        )
+        for (model, heads), curve in paper.published.curves(published).groupby(["model", "heads"], sort=False)
     ]
     for run in runs[: len(rows)]:
         counts = [
@@ -270,7 +287,7 @@ def overview(published, runs):
             for cls in ("induction", "first_token")
         ]
         rows.append((run.spec.label, run.trajectory.tokens, *counts, len(run.trajectory.layer)))
-    fig, axes = plt.subplots(2, len(p.MODELS), figsize=(WIDTH, 4.6), layout="constrained", sharey=True)
+    fig, axes = plt.subplots(2, len(paper.published.MODELS), figsize=(WIDTH, 4.6), layout="constrained", sharey=True)
     words, frames, ends = [], [], []
     for ax, (label, tokens, induction, bos, heads) in zip(axes.flat, rows):
         x = training_axis(ax, tokens, "")
@@ -301,7 +318,7 @@ def overview(published, runs):
     caption = (
         "Heads past 30x on the induction target (blue) and on the first token (orange), each as a share of the most that the model "
         "ever has (in a small model a head or two can be all of it); the numbers are those at the end. Above: the paper's models, from its published counts. Below: the models of this "
-        f"book, with {w.join(dict.fromkeys(str(row[-1]) for row in rows[len(p.MODELS) :]))} heads each, measured here."
+        f"book, with {w.join(dict.fromkeys(str(row[-1]) for row in rows[len(paper.published.MODELS) :]))} heads each, measured here."
     )
     return drawn(fig, "overview", alt, caption, pd.concat(frames))
 

@@ -14,6 +14,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import PercentFormatter
 
 from lib import formatting as w
+from lib import measure
 from lib.figures.display import drawn
 from lib.figures.style import (
     CLASS_COLOURS,
@@ -21,22 +22,34 @@ from lib.figures.style import (
     PALETTE,
     SEQUENTIAL,
     VERDICT_COLOURS,
-    VERDICT_MARKS,
     WIDTH,
     label_ends,
     shade,
     training_axis,
 )
-from lib.findings import F2, F3, F4, F5, judging
-from lib.findings import counting as c
-from lib.measure import bootstrap
+from lib.findings import (
+    EARLY,
+    INDUCTION_HEADS,
+    RECALL,
+    SINK_FRACTION,
+    SINK_MASS,
+    SWEPT,
+    by_layer,
+    circuit_recall,
+    elevation_steps,
+    fractions_by_counting,
+    in_circuit,
+    is_bos,
+    order_rule,
+    shape_of,
+)
 
-INTERVAL = f"{100 * bootstrap.LEVEL:.0f} % bootstrap interval over sequences"
+INTERVAL = f"{100 * measure.bootstrap.LEVEL:.0f} % bootstrap interval over sequences"
 
 
 def bounds_of(trajectory, statistic):
     """Interval of a statistic of a trajectory, (low, high): the same function on all resamples at once."""
-    return bootstrap.interval(np.asarray(statistic(trajectory.replicated()), dtype=float))
+    return measure.bootstrap.interval(np.asarray(statistic(trajectory.replicated()), dtype=float))
 
 
 def first_token_map(run):
@@ -69,7 +82,7 @@ def first_token_map(run):
                 left.add_patch(plt.Rectangle((head, layer), 1, 1, fill=False, ec="0.1", lw=2, ls=":" if thin else "-"))
     left.set(title="First-token selectivity", xlabel="head", ylabel="layer")
     left.tick_params(axis="y", rotation=0)
-    count = lambda counting: lambda heads: c.by_layer(heads, c.is_bos(heads, counting))[..., at, :]  # noqa: E731
+    count = lambda counting: lambda heads: by_layer(heads, is_bos(heads, counting))[..., at, :]  # noqa: E731
     ways = {
         "paper baseline": (counting, CLASS_COLOURS["first_token"]),
         "clean baseline": (replace(counting, baseline="clean"), MUTED),
@@ -115,9 +128,9 @@ def bos_curve(run):
     """F2: the BOS fraction over training, counted in five ways."""
     trajectory, counting = run.trajectory, run.counting
     history = trajectory.upto(trajectory.step(run.revision))
-    curve = F2.bos_curves(history, counting)
-    shape, end, size = F2.shape_of(curve["paper"])
-    low, high = bounds_of(history, lambda heads: c.is_bos(heads, counting).mean(axis=-1))
+    curve = fractions_by_counting(history, counting)
+    shape, end, size = shape_of(curve["paper"])
+    low, high = bounds_of(history, lambda heads: is_bos(heads, counting).mean(axis=-1))
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     here = training_axis(ax, trajectory.tokens)[: len(curve)]
     styles = {
@@ -130,7 +143,7 @@ def bos_curve(run):
             ":",
             "D",
         ),
-        "mass": (f"sink mass over {c.SINK_MASS:g}", PALETTE[4], "--", "v"),
+        "mass": (f"sink mass over {SINK_MASS:g}", PALETTE[4], "--", "v"),
     }
     for column, (label, colour, line, marker) in styles.items():
         ax.plot(here, curve[column], line, marker=marker, color=colour, ms=5)
@@ -154,13 +167,13 @@ def milestones(run):
     """F3: induction heads above, BOS fraction below, with the first crossing of each milestone."""
     trajectory, counting = run.trajectory, run.counting
     history = trajectory.upto(trajectory.step(run.revision))
-    of_circuit = lambda heads: c.in_circuit(heads, counting).sum(axis=-1)  # noqa: E731
-    of_bos = lambda heads: c.is_bos(heads, counting).mean(axis=-1)  # noqa: E731
+    of_circuit = lambda heads: in_circuit(heads, counting).sum(axis=-1)  # noqa: E731
+    of_bos = lambda heads: is_bos(heads, counting).mean(axis=-1)  # noqa: E731
     circuit, bos = of_circuit(history), of_bos(history)
     circuit_bounds, bos_bounds = bounds_of(history, of_circuit), bounds_of(history, of_bos)
-    clean = c.in_circuit(history, replace(counting, baseline="clean")).sum(axis=-1)
-    by_mass = c.is_bos(history, replace(counting, by="mass")).mean(axis=-1)
-    _, _, (induction, sink), _ = F3.order_rule(circuit, bos, trajectory.tokens)
+    clean = in_circuit(history, replace(counting, baseline="clean")).sum(axis=-1)
+    by_mass = is_bos(history, replace(counting, by="mass")).mean(axis=-1)
+    _, _, (induction, sink), _ = order_rule(circuit, bos, trajectory.tokens)
     fig, (top, bottom) = plt.subplots(2, 1, figsize=(WIDTH, 4.6), sharex=True, layout="constrained")
     x = training_axis(top, trajectory.tokens, "")
     training_axis(bottom, trajectory.tokens)
@@ -168,21 +181,21 @@ def milestones(run):
     top.plot(here, circuit, "-o", color=CLASS_COLOURS["induction"])
     top.plot(here, clean, "--s", color=MUTED, lw=1, ms=4)
     shade(top, here, circuit_bounds, CLASS_COLOURS["induction"])
-    top.axhline(F3.INDUCTION_HEADS, color=MUTED, ls="--", lw=1)
+    top.axhline(INDUCTION_HEADS, color=MUTED, ls="--", lw=1)
     top.set(
         ylabel="heads past 50x", ylim=(-0.3, max(5.5, 1.1 * max(circuit.max(), clean.max()))), title="Induction circuit"
     )
     bottom.plot(here, bos, "-o", color=CLASS_COLOURS["first_token"])
     bottom.plot(here, by_mass, "--v", color=PALETTE[4], lw=1, ms=4)
     shade(bottom, here, bos_bounds, CLASS_COLOURS["first_token"])
-    bottom.axhline(F3.SINK_FRACTION, color=MUTED, ls="--", lw=1)
+    bottom.axhline(SINK_FRACTION, color=MUTED, ls="--", lw=1)
     bottom.set(ylabel="share of all heads", ylim=(-0.03, max(0.6, 1.1 * bos.max())), title="BOS heads")
     bottom.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     for ax, step, colour in ((top, induction, "induction"), (bottom, sink, "first_token")):
         if step is not None:
             ax.axvline(x[step], color=CLASS_COLOURS[colour], lw=1.2, alpha=0.6)
     baselines = (circuit, "paper baseline", CLASS_COLOURS["induction"]), (clean, "clean baseline", MUTED)
-    measures = (bos, "past 30x", CLASS_COLOURS["first_token"]), (by_mass, f"sink mass > {c.SINK_MASS:g}", PALETTE[4])
+    measures = (bos, "past 30x", CLASS_COLOURS["first_token"]), (by_mass, f"sink mass > {SINK_MASS:g}", PALETTE[4])
     for ax, lines in ((top, baselines), (bottom, measures)):
         label_ends(ax, [(here[-1], line[-1], text, colour) for line, text, colour in lines], fontsize="x-small")
     first = lambda step: "not reached" if step is None else f"at {trajectory.names[step]}"  # noqa: E731
@@ -214,7 +227,7 @@ def milestones(run):
 
 def recall_of(heads, counting):
     """Share of the final circuit found at each step, [..., step]; missing where there is no final circuit."""
-    found = c.in_circuit(heads, counting)
+    found = in_circuit(heads, counting)
     final = found[..., -1:, :]
     with np.errstate(invalid="ignore"):
         return (found & final).sum(axis=-1) / final.sum(axis=-1)
@@ -224,20 +237,20 @@ def recall(run):
     """F4: recall and precision of the circuit against the final one, over training."""
     trajectory, counting = run.trajectory, run.counting
     n = trajectory.step(run.revision) + 1
-    at = F4.circuit_recall(trajectory, counting).iloc[:n]
-    lower = F4.circuit_recall(trajectory, counting, counting.thresholds.classify).iloc[:n]
-    clean = F4.circuit_recall(trajectory, replace(counting, baseline="clean")).iloc[:n]
+    at = circuit_recall(trajectory, counting).iloc[:n]
+    lower = circuit_recall(trajectory, counting, counting.thresholds.classify).iloc[:n]
+    clean = circuit_recall(trajectory, replace(counting, baseline="clean")).iloc[:n]
     low, high = (b[:n] for b in bounds_of(trajectory, lambda heads: recall_of(heads, counting)))
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     x = training_axis(ax, trajectory.tokens)[:n]
     ax.axvspan(
         ax.get_xlim()[0],
-        F4.EARLY * trajectory.tokens.max(),
+        EARLY * trajectory.tokens.max(),
         color=MUTED,
         alpha=0.15,
         lw=0,
     )
-    ax.axhline(F4.RECALL, color=MUTED, ls="--", lw=1)
+    ax.axhline(RECALL, color=MUTED, ls="--", lw=1)
     ax.plot(x, at["recall"], "-o", color=CLASS_COLOURS["induction"])
     shade(ax, x, (low, high), CLASS_COLOURS["induction"])
     ax.plot(x, at["precision"], "s", ls=":", color=PALETTE[3])
@@ -268,7 +281,7 @@ def pr_against_selectivity(run):
     """F5: each circuit head's path through training in the plane of selectivity and PR."""
     trajectory, counting = run.trajectory, run.counting
     history = trajectory.upto(trajectory.step(run.revision))
-    inside = c.in_circuit(trajectory, counting)[-1]
+    inside = in_circuit(trajectory, counting)[-1]
     fig, ax = plt.subplots(figsize=(WIDTH, 4.0), layout="constrained")
     level = pr_plane(ax, history, inside, counting, run.baseline_ceiling)
     ax.set_ylabel("participation ratio of z")
@@ -316,7 +329,7 @@ def pr_plane(ax, history, inside, counting, ceiling):
         ends.append((x[-1, i], y[-1, i], name, colour))
     if len(ends) <= 8:
         label_ends(ax, ends)
-    _, level = F5.elevation_steps(history, counting)
+    _, level = elevation_steps(history, counting)
     ax.axvline(counting.thresholds.induction_circuit, color=MUTED, ls="--", lw=1)
     if np.isfinite(ceiling):
         ax.axvline(ceiling, color=PALETTE[3], ls=":", lw=1.2)
@@ -336,7 +349,7 @@ def sensitivity(run, finding):
     )
     for ax, name in zip(axes[0], swept):
         strip(ax, finding.sweeps[finding.sweeps["swept"] == name], getattr(run.panel.thresholds, name))
-        ax.set_xlabel(f"{judging.SWEPT[name]} (times the baseline)", fontsize="small")
+        ax.set_xlabel(f"{SWEPT[name]} (times the baseline)", fontsize="small")
     alt, caption = strip_words({run.spec.label: finding})
     return drawn(fig, f"{_name(finding.id, run)}_assumptions", alt, caption, finding.sweeps)
 
@@ -348,7 +361,7 @@ def strip(ax, sweep, at):
         for column, verdict in enumerate(verdicts):
             face, ink = VERDICT_COLOURS[verdict]
             ax.add_patch(plt.Rectangle((column, row), 1, 1, fc=face, ec="white", lw=1.5))
-            ax.text(column + 0.5, row + 0.5, VERDICT_MARKS[verdict], ha="center", va="center", color=ink, fontsize=8)
+            ax.text(column + 0.5, row + 0.5, w.VERDICT_MARKS[verdict], ha="center", va="center", color=ink, fontsize=8)
     if at in table.columns:
         column = list(table.columns).index(at)
         ax.add_patch(plt.Rectangle((column, 0), 1, len(table), fill=False, ec="0.25", lw=1.3, clip_on=False))

@@ -108,7 +108,7 @@ def sink_shapes(heads, at, counting, counterpart=None):
     }
 
     def write(intervals):
-        curve = bos_curves(history, counting)
+        curve = fractions_by_counting(history, counting)
         bounds = intervals.get("fractions")
         table = pd.DataFrame(
             {
@@ -143,7 +143,7 @@ def sink_shapes(heads, at, counting, counterpart=None):
     return Judgement(verdict, reason, gist, numbers, write)
 
 
-def bos_curves(heads, counting):
+def fractions_by_counting(heads, counting):
     """BOS fraction at every revision, counted in five ways: one row a revision.
 
     Columns revision, tokens and, as fractions of all heads: paper, clean, best_class,

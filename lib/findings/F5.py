@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from lib.findings.counting import first_step, in_circuit
+from lib.findings.counting import first_step, in_circuit, selectivity_column
 from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
 from lib.formatting import join, percent, sure, times
-from lib.measure.metrics import selectivity_column
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from lib import measure
 from lib.findings.counting import first_step, in_circuit
 from lib.findings.F5 import ELEVATIONS
 from lib.formatting import join, percent
-from lib.measure import bootstrap
 
 GROUPS = {"same layers": True, "all layers": False}
 SEED = 0
@@ -82,7 +82,7 @@ def compare(heads, at, counting):
                 ]  # fmt: skip
                 differences = np.array([(a[0] - a[2], a[1] - a[3]) for a in again if a is not None])
                 if len(differences):
-                    low, high = bootstrap.interval(differences)
+                    low, high = measure.bootstrap.interval(differences)
                     row |= {"share_difference_low": low[0], "share_difference_high": high[0]}
                     row |= {"lead_difference_low": low[1], "lead_difference_high": high[1]}
             rows.append(row)
@@ -122,7 +122,7 @@ def separation(heads, at, counting):
                 for i in range(history.n_replicates)
             ]
             if draws:
-                part[f"{name}_low"], part[f"{name}_high"] = bootstrap.interval(np.array(draws))
+                part[f"{name}_low"], part[f"{name}_high"] = measure.bootstrap.interval(np.array(draws))
         parts.append(pd.DataFrame(part))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -134,7 +134,7 @@ def tells_from(curve, name):
     return int(curve["step"].iloc[later.argmax()]) if later.any() else None
 
 
-def answer(curves, group="all layers"):
+def pr_tells_first(curves, group="all layers"):
     """Does PR tell circuit heads from others before selectivity does?  A clause from separation()."""
     if curves.empty or "pr_low" not in curves or not (curves["controls"] == group).any():
         return "there is no circuit, or no head outside it, to ask of"
@@ -204,10 +204,10 @@ def spoken(curves, comparison):
     """The answer for both groups of controls, then what the comparison says."""
     groups = [g for g in GROUPS if not curves.empty and (curves["controls"] == g).any()]
     answers = [
-        f"Does PR tell circuit heads from others before selectivity does? Against all other heads, {answer(curves)}."
+        f"Does PR tell circuit heads from others before selectivity does? Against all other heads, {pr_tells_first(curves)}."
     ]
     if "same layers" in groups:
-        answers.append(f"Against other heads of the same layers, {answer(curves, 'same layers')}.")
+        answers.append(f"Against other heads of the same layers, {pr_tells_first(curves, 'same layers')}.")
     elif not curves.empty:
         answers.append("Its layers hold no head that stays outside, so there is no control from the same layers.")
     return " ".join([*answers, summary(comparison)])

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lib import measure
 from lib.formatting import name_of
-from lib.measure import metrics
-from lib.measure.metrics import CLASSES, selectivity_column
-from lib.panels.panel import Thresholds
+from lib.measure import CLASSES, selectivity_column
 
 SINK_MASS = 0.3  # mean attention of all queries to position 0 (Gu et al., When Attention Sink Emerges)
 PREFIX_MATCHING = 0.3  # this project's counterpart for induction: Olsson et al. name no threshold
@@ -29,7 +28,7 @@ class Counting:
     for induction).  elevation: the rule for an elevated PR (lib.findings.judging.ELEVATIONS).
     """
 
-    thresholds: Thresholds
+    thresholds: object
     baseline: str = "paper"
     by: str = "any"
     elevation: str = "start"
@@ -67,8 +66,8 @@ class Trajectory:
         replicates = dict(replicates or {})
         if replicates:
             for c in CLASSES:
-                for b in metrics.BASELINES:
-                    replicates[selectivity_column(c, b)] = metrics.selectivity(
+                for b in measure.metrics.BASELINES:
+                    replicates[selectivity_column(c, b)] = measure.metrics.selectivity(
                         replicates[f"attention_{c}"], replicates[f"baseline_{b}"]
                     )
         return cls(

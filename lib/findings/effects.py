@@ -94,7 +94,7 @@ CRITERIA = (
 )
 
 
-def formed(heads_trajectory, table, thresholds):
+def formed_as_asked(heads_trajectory, table, thresholds):
     """Whether circuits have really formed: one (met, what was found) for each of CRITERIA.
 
     heads_trajectory: lib.tables.heads.trajectory.  table: the causal table of the last revision.

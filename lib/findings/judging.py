@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
+from lib import measure
 from lib.findings.counting import PREFIX_MATCHING, SINK_MASS, Counting
 from lib.formatting import join, percent, times
-from lib.measure import bootstrap
 
 HOLDS, FAILS, UNDETERMINED = "holds", "fails", "undetermined"
 VERDICTS = (HOLDS, FAILS, UNDETERMINED)
@@ -211,7 +211,7 @@ def how_sure(finding):
 
 def _intervals(numbers, draws):
     """Percentile intervals of numbers and lists of numbers, None counting as beyond all numbers."""
-    tail = (1 - bootstrap.LEVEL) / 2
+    tail = (1 - measure.bootstrap.LEVEL) / 2
     intervals = {}
     for name, value in numbers.items():
         drawn = [d[name] if isinstance(value, list) else [d[name]] for d in draws]

@@ -11,11 +11,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
 
 from lib import formatting as w
-from lib.figures.display import drawn
-from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, label_ends, training_axis
-from lib.findings.counting import selectivity_column
-from lib.measure import metrics
-from lib.measure.metrics import CLASSES
+from lib.figures import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, drawn, label_ends, training_axis
+from lib.measure import CLASSES, participation_ratio, selectivity_column
 
 
 def patterns(pattern, layer, name="lesson-patterns"):
@@ -125,7 +122,7 @@ def spectra(matrices, name="lesson-spectra"):
     for ax, (label, matrix), colour in zip(axes[0], matrices.items(), PALETTE):
         squared = np.linalg.svd(np.asarray(matrix, dtype=float), compute_uv=False) ** 2
         p = squared / squared.sum() if squared.sum() else squared
-        pr = metrics.participation_ratio(matrix)
+        pr = participation_ratio(matrix)
         ax.bar(np.arange(1, len(p) + 1), p, color=colour, lw=0)
         ax.set(xlabel="direction", title=f"{label}\nPR {pr:.1f} of {len(p)}", ylim=(0, 1))
         ax.title.set_fontsize("medium")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from lib import measure
 from lib.formatting import name_of, percent, times
 from lib.lessons.answers import Hint, as_array, as_head, as_number, as_numbers, close, exercise, look_for, top_head
-from lib.measure import metrics
 
 
 def _at(attention, positions):
@@ -90,10 +90,10 @@ def induction_selectivity(answer, attention, batch, head):
     seq_len = attention.shape[-1]
     mine = attention[head[0], :, head[1]]  # [sequence, key]
     each = mine[np.arange(len(mine)), first_a + 1]
-    per_sequence = mine[:, metrics.paper_baseline_positions(seq_len)].mean(axis=1)
+    per_sequence = mine[:, measure.metrics.paper_baseline_positions(seq_len)].mean(axis=1)
     base = per_sequence.mean()
-    clean = np.average(mine, axis=1, weights=metrics.clean_baseline_mask(seq_len, first_a)).mean()
-    mass, truth = each.mean(), float(metrics.selectivity(each.mean(), base))
+    clean = np.average(mine, axis=1, weights=measure.metrics.clean_baseline_mask(seq_len, first_a)).mean()
+    mass, truth = each.mean(), float(measure.metrics.selectivity(each.mean(), base))
     answer = as_number(answer, "how many times the baseline")
     if close(answer, truth):
         return f"{name_of(*head)}: {times(truth)} the baseline of {base:.3g} a position, with {percent(mass)} of the attention."
@@ -114,11 +114,11 @@ def induction_selectivity(answer, attention, batch, head):
                 "A mean of ratios is not the ratio of means. Average over sequences first, then divide.",
             ),
             (
-                metrics.selectivity(mine[:, first_a].mean(), base),
+                measure.metrics.selectivity(mine[:, first_a].mean(), base),
                 "Each sequence has its own position of A: pair sequences with positions.",
             ),
             (
-                metrics.selectivity(mine[np.arange(len(mine)), first_a].mean(), base),
+                measure.metrics.selectivity(mine[np.arange(len(mine)), first_a].mean(), base),
                 "This is for A itself; B is one on.",
             ),
         ],

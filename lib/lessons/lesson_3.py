@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lib import measure
 from lib.formatting import name_of
 from lib.lessons.answers import (
     Hint,
@@ -16,7 +17,6 @@ from lib.lessons.answers import (
     stopped,
     top_head,
 )
-from lib.measure import metrics
 
 
 def _spectrum(matrix):
@@ -37,7 +37,7 @@ PR_MISTAKES = {
         lambda m: 1 / (_spectrum(m)[1] ** 2).sum()
     ),
     "You have subtracted the mean row. This is the centred PR; the plain one is asked.": lambda m: (
-        metrics.participation_ratio(m, centred=True)
+        measure.metrics.participation_ratio(m, centred=True)
     ),
     "This is the entropy. Take exp of it.": lambda m: _entropy(_spectrum(m)[1]),
     "The entropy is in bits and exp is natural: use the natural logarithm, or 2 to the power.": lambda m: np.exp(
@@ -83,7 +83,7 @@ def participation_ratio(answer):
             ) from None
         if np.isnan(value):
             raise Hint(f"For {name} the result is not a number: 0 · ln 0 counts as 0. Leave out the p that are 0.")
-        truth = metrics.participation_ratio(matrix)
+        truth = measure.metrics.participation_ratio(matrix)
         if not close(value, truth):
             look_for(value, [(wrong(matrix), hint) for hint, wrong in PR_MISTAKES.items()])
             raise Hint(f"For {name} the PR is {truth:.4g}; your function gives {value:.4g}. Do the p sum to 1?")
@@ -104,11 +104,11 @@ def broken_cloud(answer, cloud):
         raise Hint(
             "The rows were changed in different ways. Add one and the same vector to every row: `cloud + vector`."
         )
-    pr, centred = metrics.participation_ratio(answer), metrics.participation_ratio(answer, centred=True)
+    pr, centred = measure.metrics.participation_ratio(answer), measure.metrics.participation_ratio(answer, centred=True)
     if pr >= 1.5:
         raise Hint(f"The PR is now {pr:.3g}; it should come below 1.5. What if the vector were longer?")
     return (
-        f"The PR fell from {metrics.participation_ratio(cloud):.3g} to {pr:.3g}. The cloud only moved: its centred PR is "
+        f"The PR fell from {measure.metrics.participation_ratio(cloud):.3g} to {pr:.3g}. The cloud only moved: its centred PR is "
         f"{centred:.3g}, as before."
     )
 
@@ -118,7 +118,7 @@ def fooled_head(answer, z):
     """z [layer, head, sequence, d_head]: the answer is the head with the largest centred PR minus PR."""
     z = np.asarray(z, dtype=float)
     n_layers, n_heads = z.shape[:2]
-    of = lambda centred: np.array([[metrics.participation_ratio(m, centred) for m in layer] for layer in z])  # noqa: E731
+    of = lambda centred: np.array([[measure.metrics.participation_ratio(m, centred) for m in layer] for layer in z])  # noqa: E731
     plain, centred = of(False), of(True)
     gap = centred - plain
     truth, answer = top_head(gap), as_head(answer, n_layers, n_heads)

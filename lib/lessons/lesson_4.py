@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lib.findings.counting import Counting, in_circuit, members, selectivity_of
+from lib.findings import Counting, in_circuit, members, selectivity_of
 from lib.formatting import name_of, percent, plural, times
 from lib.lessons.answers import Hint, as_array, close, exercise, kind_of, look_for
 

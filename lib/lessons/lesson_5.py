@@ -4,18 +4,18 @@ import re
 
 import numpy as np
 
-from lib.findings.counting import selectivity_column
+from lib import measure
+from lib.findings import selectivity_column
 from lib.formatting import name_of, percent, times
 from lib.lessons.answers import TOLERANCE, Hint, as_head, as_number, close, exercise, kind_of, look_for
-from lib.measure import metrics
-from lib.measure.metrics import CLASSES
+from lib.measure import CLASSES
 
 
 @exercise("5.1")
 def perfect_reading(answer, batch):
     """The answer is what a perfect induction head reads under the paper's baseline."""
     seq_len, first_a = batch.tokens.shape[1], batch.first_a.numpy()
-    truth = float(metrics.paper_baseline_ceiling(seq_len, first_a))
+    truth = float(measure.metrics.paper_baseline_ceiling(seq_len, first_a))
     if isinstance(answer, (float, np.floating)) and np.isinf(answer):
         if np.isinf(truth):
             return "In this batch no baseline position ever is the answer, so there is no ceiling."
@@ -23,7 +23,7 @@ def perfect_reading(answer, batch):
     answer = as_number(answer, "how many times the baseline")
     if close(answer, truth):
         return f"{times(truth)}: nobody can read more, however good the head. A threshold of 100x would hardly ever be passed."
-    hits = np.isin(first_a + 1, metrics.paper_baseline_positions(seq_len))
+    hits = np.isin(first_a + 1, measure.metrics.paper_baseline_positions(seq_len))
     look_for(
         answer,
         [
@@ -37,7 +37,7 @@ def perfect_reading(answer, batch):
                 "The baseline is a mean over 50 positions, of which one at most gets the attention.",
             ),
             (
-                50 / max(np.isin(first_a, metrics.paper_baseline_positions(seq_len)).mean(), 1e-300),
+                50 / max(np.isin(first_a, measure.metrics.paper_baseline_positions(seq_len)).mean(), 1e-300),
                 "You asked where A stands; the head looks at B, one behind.",
             ),
             (seq_len, "That is against an even spread. The paper's baseline is the mean over its 50 positions."),
@@ -130,7 +130,7 @@ def control_cost(answer, whole, controls):
 @exercise("5.5")
 def thin_head_cost(answer, model, batch, head):
     """The answer is by how much the loss rises without one head (layer, head); negative if it falls."""
-    from lib.measure.ablation import capabilities  # only here, so that lessons on head tables need no torch
+    from lib.measure import capabilities  # only here, so that lessons on head tables need no torch
 
     answer = as_number(answer, "a difference of two losses in nats")
     whole, without = capabilities(model, batch, [[], [head]])

@@ -22,7 +22,7 @@ from traitlets.config import Config
 from lib import provenance
 from lib.files import ROOT, UserError, atomic, results_dir
 from lib.lessons.answers import CHECK_MIME
-from lib.panels.panel import load_panel
+from lib.panels import load_panel
 
 FOLDER = ROOT / "notebooks" / "lessons"
 COPIES = ROOT / "notebooks" / "mine"  # as deep as FOLDER: links and paths in the notebooks stay right

@@ -19,18 +19,17 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from lib import provenance
+from lib import lessons, provenance, tables
 from lib.files import ROOT, UserError, atomic, results_dir
 from lib.formatting import join
-from lib.lessons import notebooks as lessons
-from lib.panels.panel import load_panel, panel_path
+from lib.panels import load_panel, panel_path
 from lib.report import colophon
 from lib.report import explorer as explorer_pages
+from lib.report.contents import Report
 from lib.report.icons import keep_used_icons
 from lib.report.jobs import notebooks, status_of
-from lib.report.pages import FINDING_PAGES, PAGES, Report, contents
-from lib.tables import heads
-from lib.tables.sweep import MEASUREMENTS
+from lib.report.markdown import table
+from lib.report.pages import FINDING_PAGES, PAGES
 
 RUN_LINK = re.compile(
     r"\[([^\]]*)\]\((?:\.\./)+runs/[^)]*\)(\{)?"
@@ -43,7 +42,7 @@ def assemble(panel_argument, site, with_runs=True):
     Without runs it holds the narrative only, in which links to them are plain words.
     """
     report = Report(load_panel(panel_argument), panel_argument)
-    facts, keep = colophon.facts_of(report.panel), set()
+    facts, keep = colophon.facts_of(report), set()
 
     def put(relative, content):
         path = site / relative
@@ -61,13 +60,13 @@ def assemble(panel_argument, site, with_runs=True):
     for path in [ROOT / "_config.yml", *sorted((ROOT / "book").rglob("*"))]:
         if path.is_file() and "_generated" not in path.parts:
             content = path.read_bytes()
-            if path.suffix == ".md":
+            if path.suffix == ".md" and path.parent.name == "book":
                 title = content.decode().partition("\n")[0].removeprefix("# ")
                 content += f"\n{colophon.of_page(title, facts, panel_argument)}\n".encode()
             put(path.relative_to(ROOT), content)
+    for source in quoted():
+        put(source, (ROOT / source).read_bytes())
     for name, page in PAGES.items():
-        put(f"book/_generated/{name}.md", page(report) + "\n")
-    for name, page in {"explorer": explorer_pages.page, "heads": explorer_pages.heads_page}.items():
         put(f"book/_generated/{name}.md", page(report) + "\n")
     for path, content in explorer_pages.files(report).items():
         put(path, content)
@@ -79,16 +78,30 @@ def assemble(panel_argument, site, with_runs=True):
         page = nbformat.read(job.output, as_version=4)
         title = page.cells[0].source.partition("\n")[0].removeprefix("# ")
         page.cells.insert(1, nbformat.v4.new_markdown_cell(neighbours(job, report.panel, present), id="neighbours"))
-        page.cells.append(nbformat.v4.new_markdown_cell(colophon.of_run(job, report.panel, title), id="colophon"))
+        page.cells.append(nbformat.v4.new_markdown_cell(colophon.of_run(job, report, title), id="colophon"))
         put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", nbformat.writes(page))
-    taught = [lesson for lesson in lessons.plan(panel_argument) if with_runs and status_of(lesson.output)]
-    put("book/_generated/lessons.md", contents(taught) + "\n")
+    taught = [lesson for lesson in lessons.notebooks.plan(panel_argument) if with_runs and status_of(lesson.output)]
+    put("book/_generated/lessons.md", contents_of_lessons(taught) + "\n")
     for lesson in taught:
-        put(f"notebooks/lessons/{lesson.notebook.name}", nbformat.writes(lessons.page(nbformat.read(lesson.output, 4))))
+        put(
+            f"notebooks/lessons/{lesson.notebook.name}",
+            nbformat.writes(lessons.notebooks.page(nbformat.read(lesson.output, 4))),
+        )
     put("_toc.yml", yaml.safe_dump(toc(present, taught), sort_keys=False, allow_unicode=True))
     for path in [p for p in site.rglob("*") if p.is_file() and p not in keep and "_build" not in p.parts]:
         path.unlink()
     return report
+
+
+def contents_of_lessons(present):
+    """The table of the lessons as Markdown; present: those that have been executed."""
+    if not present:
+        return "The lessons have not been executed for this panel."
+    rows = []
+    for lesson in present:
+        title, minutes, about = lessons.notebooks.facts(nbformat.read(lesson.notebook, as_version=4))
+        rows.append((f"[{title}](../notebooks/lessons/{lesson.notebook.name})", f"{minutes}&nbsp;min", about))
+    return table(rows, ("lesson", "time", "what you do"))
 
 
 def neighbours(job, panel, present):
@@ -112,9 +125,21 @@ def neighbours(job, panel, present):
     return " · ".join(links)
 
 
+def quoted():
+    """Sources of which pages of book/ quote lines, relative to the project's root: they are laid beside the pages."""
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md"))
+    return sorted(
+        {found for text in texts for found in re.findall(r"^```\{literalinclude\} \.\./(.*)$", text, re.MULTILINE)}
+    )
+
+
 def toc(jobs, taught=()):
     """The narrative's table of contents with every run under its finding's page, and the lessons after their first page."""
     content = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    findings = sorted((ROOT / "book").glob("F*.md"), key=lambda path: int(path.stem[1:]))
+    next(part for part in content["parts"] if part["caption"] == "Findings")["chapters"] = [
+        {"file": f"book/{path.stem}"} for path in findings
+    ]
     chapters = {c["file"]: c for part in content["parts"] for c in part["chapters"]}
     for job in jobs:
         chapter = chapters.get(f"book/{job.finding}", chapters["book/status"])
@@ -163,12 +188,12 @@ def made_from(panel_argument):
     for name, tree in trees.items():
         found = (path for path in sorted(tree.rglob("*")) if "__pycache__" not in path.parts)
         files += [[f"{name}/{path.relative_to(tree)}", path] for path in found]
-    tables = [
+    measured = [
         [
             name,
             r.name,
-            heads.sources(panel, name, r.name),
-            *(k.current(panel, name, r.name) for k in MEASUREMENTS.values()),
+            tables.heads.sources(panel, name, r.name),
+            *(k.current(panel, name, r.name) for k in tables.sweep.MEASUREMENTS.values()),
         ]
         for name, spec in panel.models.items()
         for r in spec.revisions
@@ -176,7 +201,7 @@ def made_from(panel_argument):
     return provenance.digest(
         {
             "files": [[name, provenance.file_digest(path)] for name, path in files if path.is_file()],
-            "tables": tables,
+            "tables": measured,
             "panel": str(panel_argument),  # as pages name it in commands
             "versions": provenance.versions(*colophon.PACKAGES),
             "commit": provenance.commit(),

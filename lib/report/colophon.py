@@ -9,17 +9,16 @@ from lib import provenance
 from lib.formatting import join
 from lib.report import run_page as story
 from lib.report.jobs import papermill_line
-from lib.tables import heads
 
 PACKAGES = (*story.PACKAGES, "seaborn", "jupyter-book")
 BOOK = "When do attention circuits form? An executable reproduction"
 
 
-def facts_of(panel):
+def facts_of(report):
     """What all pages of the narrative were made from: sentences about every checkpoint of a panel."""
-    weights, seconds = [], 0.0
+    panel, weights, seconds = report.panel, [], 0.0
     for name, spec in panel.models.items():
-        measured = list(heads.measured(panel, name).values())
+        measured = list(report.measured[name].values())
         seconds += sum(m["seconds"] for m in measured)
         if measured:
             digest = provenance.digest([m["sources"]["weights"] for m in measured])
@@ -37,10 +36,10 @@ def of_page(title, facts, panel_argument):
     return _colophon(f"python -m lib.book --panel {panel_argument}", facts, title)
 
 
-def of_run(job, panel, title):
+def of_run(job, report, title):
     """For the page of a run, beside what its notebook says of itself."""
-    measured = heads.current(panel, job.model, job.revision)
-    facts = [f"Panel: {panel.title}, batch seed {panel.batch.seed}"]
+    measured = report.measured[job.model].get(job.revision)
+    facts = [f"Panel: {report.panel.title}, batch seed {report.panel.batch.seed}"]
     if measured is not None:
         at = f" at commit `{measured['commit'][:12]}`" if measured["commit"] else ""
         facts += [

@@ -25,12 +25,11 @@ import nbformat
 from tqdm import tqdm
 from traitlets.config import Config
 
+from lib import lessons, tables
 from lib.files import ROOT, UserError, atomic
-from lib.lessons import notebooks as lessons
-from lib.panels.panel import load_panel
+from lib.panels import load_panel
 from lib.report.jobs import METADATA, RECORD_MIME, head_digests, is_done, key_of, plan
-from lib.tables import heads
-from lib.tables.sweep import MEASUREMENTS, measure_missing, pending, stoppable
+from lib.tables import MEASUREMENTS, measure_missing, pending, stoppable
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
 KERNEL_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
@@ -202,14 +201,17 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
         print(f"could not measure the {what} of {model} {revision}: {error}", file=sys.stderr)
     panel = load_panel(panel_argument)
     for model in models:
-        for names in heads.same_weights(panel, model):
-            print(f"note: {heads.same_weights_text(panel.model(model).label, names)}", file=sys.stderr)
+        for names in tables.heads.same_weights(panel, model):
+            print(f"note: {tables.heads.same_weights_text(panel.model(model).label, names)}", file=sys.stderr)
     if "notebooks" in skip:
         return {}, unmeasured
     digests = head_digests(panel, models)
     keys = {job: key_of(job, panel, digests) for job in jobs}
     if whole:  # lessons first: they take longest
-        keys = {lesson: lessons.key_of(lesson, panel, digests) for lesson in lessons.plan(panel_argument)} | keys
+        keys = {
+            lesson: lessons.notebooks.key_of(lesson, panel, digests)
+            for lesson in lessons.notebooks.plan(panel_argument)
+        } | keys
     todo = [job for job in keys if not is_done(job, keys[job])]
     print(f"{len(keys)} runs, {len(keys) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
@@ -228,14 +230,14 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
 
 def check(panel_argument, models=None, revisions=None, skip=(), evict=False):
     """The preflight of a panel (lib.tables.preflight): prints its table; returns 2 if something cannot work, else 0."""
-    from lib.tables import preflight
+    from lib import tables
 
     chosen = list(dict.fromkeys((job.model, job.revision) for job in plan(panel_argument, None, models, revisions)))
     panel = load_panel(panel_argument)
     kinds = [kind for kind in MEASUREMENTS if not ("causal" in skip and kind == "causal table")]
     missing = [(m, r) for m, r, _ in pending(panel, list(dict.fromkeys(m for m, _ in chosen)), revisions, kinds)]
-    report = preflight.check(panel, chosen, missing, evict, preflight.flops)
-    print(f"{report.text()}\n\n{preflight.ASSUMPTIONS}")
+    report = tables.preflight.check(panel, chosen, missing, evict, tables.preflight.flops)
+    print(f"{report.text()}\n\n{tables.preflight.ASSUMPTIONS}")
     return 2 if report.problems else 0
 
 

@@ -6,17 +6,18 @@ from the disk may load a script that lies beside it, but not fetch a file.
 
 import json
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.colors import to_hex
+from matplotlib.ticker import PercentFormatter
 
+from lib import findings, tables
 from lib import formatting as w
-from lib.figures import of_patterns as figures
-from lib.figures.style import CLASS_COLOURS
-from lib.findings import counting as c
-from lib.measure.metrics import BASELINES, CLASSES, selectivity_column
+from lib.figures import CLASS_COLOURS, MUTED, WIDTH, drawn
+from lib.measure import BASELINES, CLASSES, class_positions, selectivity_column
 from lib.report.jobs import notebooks
 from lib.report.markdown import scrolling, table
-from lib.tables import patterns as explorer
 
 ADJECTIVES = {
     "induction": "induction", "previous_token": "previous-token", "duplicate_token": "duplicate-token",
@@ -40,7 +41,7 @@ def classes_of(trajectory, thresholds):
     Its class is the one with the highest selectivity (paper baseline), if that is past
     the threshold of the classification.
     """
-    best = c.best(trajectory)
+    best = findings.counting.best(trajectory)
     highest = np.max([trajectory[selectivity_column(cls)] for cls in CLASSES], axis=0)
     return [
         [CLASSES[b] if high >= thresholds.classify else None for b, high in zip(*row)] for row in zip(best, highest)
@@ -51,7 +52,7 @@ def sentence(trajectory, counting, cls, step, head):
     """What a head counts as at a revision, in words; cls: its class, from classes_of."""
     thresholds = counting.thresholds
     if cls is None:
-        highest = CLASSES[c.best(trajectory)[step, head]]
+        highest = CLASSES[findings.counting.best(trajectory)[step, head]]
         value = trajectory[selectivity_column(highest)][step, head]
         return (
             f"No class: nothing reaches {w.times(thresholds.classify)} the baseline. "
@@ -67,9 +68,9 @@ def sentence(trajectory, counting, cls, step, head):
     ]
     if others:
         parts.append(f"Also past {w.times(thresholds.classify)}: {w.join(others)}.")
-    if c.in_circuit(trajectory, counting)[step, head]:
+    if findings.counting.in_circuit(trajectory, counting)[step, head]:
         parts.append(f"In the induction circuit (past {w.times(thresholds.induction_circuit)}).")
-    if c.thin(trajectory, cls, thresholds.classify, counting)[step, head]:
+    if findings.counting.thin(trajectory, cls, thresholds.classify, counting)[step, head]:
         parts.append(
             f"Little attention is behind it: {w.percent(at(f'attention_{cls}'))}, under the floor of "
             f"{w.percent(thresholds.mass_floor)}."
@@ -87,7 +88,7 @@ def model_data(report, name):
     classes = classes_of(heads, panel.thresholds)
     labels = heads.labels(np.ones(len(heads.layer), dtype=bool))
     number = lambda values: [float(f"{v:.4g}") for v in values]  # noqa: E731
-    steps, batch = range(len(heads.names)), explorer.batch(panel)
+    steps, batch = range(len(heads.names)), tables.patterns.batch(panel)
     return {
         "label": spec.label,
         "layers": int(heads.layer.max()) + 1,
@@ -103,7 +104,7 @@ def model_data(report, name):
             {
                 "name": r.name,
                 "tokens": w.tokens_text(r.tokens),
-                "attention": explorer.current(panel, name, r.name) is not None,
+                "attention": tables.patterns.current(panel, name, r.name) is not None,
                 "runs": [id for id in notebooks() if (id, name, r.name) in _present(report)],
             }
             for r in spec.revisions
@@ -136,7 +137,7 @@ def _present(report):
 
 def attention_data(table):
     """The attention rows of a checkpoint in thousandths: [sequence][layer * head][position]."""
-    return np.rint(explorer.rows(table) * SCALE).astype(int).tolist()
+    return np.rint(tables.patterns.rows(table) * SCALE).astype(int).tolist()
 
 
 def script(name, data):
@@ -150,7 +151,7 @@ def files(report):
     for name, spec in report.panel.models.items():
         found[f"{FOLDER}/{name}.js"] = script(name, model_data(report, name))
         for revision in spec.revisions:
-            rows = explorer.read(report.panel, name, revision.name)
+            rows = tables.patterns.read(report.panel, name, revision.name)
             if rows is not None:
                 key = f"{name}/{revision.name}"
                 found[f"{FOLDER}/{key}.js"] = script(key, attention_data(rows))
@@ -179,19 +180,20 @@ def page(report):
         f"{spec.label} at {r.name}"
         for name, spec in models.items()
         for r in spec.revisions
-        if explorer.current(report.panel, name, r.name) is None
+        if tables.patterns.current(report.panel, name, r.name) is None
     ]
     name, head = strongest(report)
     run = report.runs[name]
     label = w.name_of(run.trajectory.layer[head], run.trajectory.head[head])
-    rows = explorer.read(report.panel, name, run.revision)
+    rows = tables.patterns.read(report.panel, name, run.revision)
     parts = []
     if missing:
         parts.append(
             f"The attention rows of {w.join(missing)} have not been measured, so that only the numbers of their heads "
             f"are shown. `python -m lib.run --panel {report.panel_argument}` measures what is missing."
         )
-    standing = "" if rows is None else figures.last_query(run, label, rows, explorer.batch(report.panel))._repr_html_()
+    batch = tables.patterns.batch(report.panel)
+    standing = "" if rows is None else _standing(run, label, rows, batch)._repr_html_()
     start = {"models": {name: spec.label for name, spec in models.items()}, "model": name, "head": label}
     # JSON in an attribute: only what HTML needs is escaped.
     escaped = json.dumps(start).replace("&", "&amp;").replace("'", "&#39;")
@@ -203,6 +205,59 @@ def page(report):
         "```"
     )
     return "\n\n".join(parts)
+
+
+def _standing(run, label, table, batch):
+    """The last query's attention of one head in a few sequences, with the classes' targets marked.
+
+    run: lib.report.run_page.Run.  label: "L1H3".  table: its attention rows (lib.tables.patterns).  batch: the sequences.
+    """
+    names = run.trajectory.labels(np.ones(len(run.trajectory.layer), dtype=bool))
+    rows = tables.patterns.rows(table)[:, names.index(label)]  # [sequence, position]
+    n, seq_len = rows.shape
+    targets = {cls: where[:, 0] for cls, where in class_positions(seq_len, batch.first_a.numpy()).items()}
+    marks = {
+        "first_token": "first",
+        "duplicate_token": "A",
+        "induction": "B",
+        "previous_token": "before ",
+        "self": " self",
+    }
+    aligned = {"duplicate_token": "right", "induction": "left", "previous_token": "right", "self": "left"}
+    fig, axes = plt.subplots(n, 1, figsize=(WIDTH, 0.6 + 0.95 * n), sharex=True, sharey=True, layout="constrained")
+    for i, ax in enumerate(np.atleast_1d(axes)):
+        colours = [MUTED] * seq_len
+        for cls, mark in marks.items():
+            at = int(targets[cls][i])
+            colours[at] = CLASS_COLOURS[cls]
+            ax.annotate(
+                mark, (at, 0), (0, -3), textcoords="offset points", va="top", ha=aligned.get(cls, "center"),
+                color="0.2", fontsize="x-small", annotation_clip=False,
+            )  # fmt: skip
+        ax.bar(range(seq_len), rows[i], color=colours, width=1.0)
+        ax.set(ylim=(0, 1.02), xlim=(-1, seq_len), ylabel=f"sequence {i + 1}")
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.set_xticks([])
+        ax.grid(False, axis="x")
+    on = {cls: rows[np.arange(n), at] for cls, at in targets.items()}
+    per_sequence = w.join(w.percent(value) for value in on["induction"])
+    alt = (
+        f"Bars of the attention of the last query of {label} of {run.title} over {seq_len} positions, for {n} sequences. "
+        f"On B, the token after the first A: {per_sequence}; on the first token at most {w.percent(on['first_token'].max())}."
+    )
+    caption = (
+        f"Attention of the last query, an A, of head {label} of {run.title} in the first {n} sequences of the batch. "
+        "Marked: the first token, the first A, B behind it, the token before the query, the query itself."
+    )
+    data = pd.DataFrame(
+        {
+            "sequence": np.repeat(np.arange(1, n + 1), seq_len),
+            "position": np.tile(np.arange(seq_len), n),
+            "token": batch.tokens.numpy().ravel(),
+            "attention": rows.ravel(),
+        }
+    )
+    return drawn(fig, f"explorer_{run.model}_{run.revision}_{label}", alt, caption, data)
 
 
 def heads_page(report):

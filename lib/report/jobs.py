@@ -5,11 +5,10 @@ from pathlib import Path
 
 import nbformat
 
-from lib import provenance
+from lib import provenance, tables
 from lib.files import ROOT, nearest, results_dir
 from lib.formatting import tokens_text
-from lib.panels.panel import PanelError, load_panel
-from lib.tables import heads
+from lib.panels import PanelError, load_panel
 
 NOTEBOOKS = ROOT / "notebooks"
 READING_CODE = (
@@ -110,7 +109,7 @@ def key_of(job, panel, digests):
 
 def head_digests(panel, models):
     """{model: hashes of its head tables}, None for those that are missing."""
-    told = {m: [heads.current(panel, m, r.name) for r in panel.model(m).revisions] for m in models}
+    told = {m: [tables.heads.current(panel, m, r.name) for r in panel.model(m).revisions] for m in models}
     return {m: [None if t is None else [t["content"], t["sources"]] for t in of] for m, of in told.items()}
 
 

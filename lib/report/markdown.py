@@ -1,4 +1,28 @@
-"""Small pieces of Markdown that the generated pages are written with."""
+"""What the generated pages are written with: templates of Markdown (templates/), tables, badges, figures."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from lib import formatting
+
+
+def render(template, **facts):
+    """A template of lib/report/templates, filled with facts; without the line break at its end."""
+    return _templates().get_template(f"{template}.md").render(**facts)
+
+
+@cache
+def _templates():
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")), undefined=StrictUndefined, autoescape=False,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    templates.filters |= {"percent": formatting.percent, "times": formatting.times, "words": formatting.join}
+    templates.filters |= {"badge": badge, "tokens": formatting.tokens_text}
+    return templates
 
 
 def table(rows, header):
@@ -21,5 +45,11 @@ def scrolling(markdown, label, kind=""):
 
 
 def badge(verdict, colour=None):
-    """A verdict as a coloured word; colour: the verdict of lib.findings.judging whose colour it takes, itself if None."""
+    """A verdict as a coloured word; colour: the verdict on a finding whose colour it takes, itself if None."""
     return f"[{verdict}]{{.verdict .{colour or verdict}}}"
+
+
+def numbered(figure, number):
+    """A drawn figure with a number such as "F2.1", which pages refer to as [Figure F2.1](#figure-F2.1)."""
+    figure = replace(figure, caption=f"Figure {number}. {figure.caption}")
+    return f"(figure-{number})=\n\n```{{raw}} html\n{figure._repr_html_()}\n```"

@@ -6,14 +6,11 @@ from functools import cached_property
 
 import pandas as pd
 
+from lib import figures, findings, provenance, tables
 from lib import formatting as w
-from lib import provenance
-from lib.figures import display
-from lib.findings import controls, judging
-from lib.findings.counting import Counting, Trajectory
-from lib.panels.panel import Panel, load_panel
+from lib.findings import Counting, Trajectory
+from lib.panels import Panel, load_panel
 from lib.report.jobs import RECORD_MIME, papermill_line
-from lib.tables import heads
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "pandas", "papermill")
 
@@ -35,7 +32,7 @@ class Run:
     @cached_property
     def trajectory(self):
         """The same heads as arrays, with their bootstrap replicates (lib.findings.counting.Trajectory)."""
-        return Trajectory.of(self.heads, heads.replicates(self.panel, self.model))
+        return Trajectory.of(self.heads, tables.heads.replicates(self.panel, self.model))
 
     @cached_property
     def counting(self):
@@ -64,7 +61,7 @@ class Run:
         place = self.spec.upto(self.revision)
         now = self.heads[self.heads["revision"] == self.revision]
         share = place[-1].tokens / revisions[-1].tokens
-        return display.Prose(
+        return figures.display.Prose(
             f"This page is about **{self.title}**, revision {len(place)} of {len(revisions)} in the panel "
             f"*{self.panel.title}*: {w.percent(share)} of the training that the panel covers. The model has "
             f"{now['layer'].nunique()} layers of {now['head'].nunique()} heads; every number is a mean over "
@@ -73,37 +70,41 @@ class Run:
 
     def evaluate(self, id):
         """The finding of that name at this revision (lib.findings.judging.Finding)."""
-        return judging.evaluate(id, self.trajectory, self.revision, self.panel.thresholds, self.spec.counterpart)
+        return findings.judging.evaluate(
+            id, self.trajectory, self.revision, self.panel.thresholds, self.spec.counterpart
+        )
 
     def claim(self, id):
         """What the paper says."""
-        return display.Prose(f"> **The paper's claim {id}.** {judging.FINDINGS[id].claim}")
+        return figures.display.Prose(f"> **The paper's claim {id}.** {findings.judging.FINDINGS[id].claim}")
 
     def statement(self, finding):
         """What this checkpoint shows, in a few sentences."""
-        return display.Prose(finding.statement)
+        return figures.display.Prose(finding.statement)
 
     def table(self, finding):
         """The numbers behind the statement."""
-        return display.Table(finding.table, f"{finding.id}: the numbers of {self.title}")
+        return figures.display.Table(finding.table, f"{finding.id}: the numbers of {self.title}")
 
     @cached_property
     def comparison(self):
         """Circuit heads against controls at this revision (lib.findings.controls.compare)."""
-        return controls.compare(self.trajectory, self.trajectory.step(self.revision), self.counting)
+        return findings.controls.compare(self.trajectory, self.trajectory.step(self.revision), self.counting)
 
     @cached_property
     def separation(self):
         """How well PR and selectivity tell them apart up to this revision (lib.findings.controls.separation)."""
-        return controls.separation(self.trajectory, self.trajectory.step(self.revision), self.counting)
+        return findings.controls.separation(self.trajectory, self.trajectory.step(self.revision), self.counting)
 
     def controls(self):
         """F5's null: whether PR tells circuit heads from others before selectivity does, in words."""
-        return display.Prose(controls.spoken(self.separation, self.comparison))
+        return figures.display.Prose(findings.controls.spoken(self.separation, self.comparison))
 
     def controls_table(self):
         """The numbers behind it: the lead of circuit heads against that of heads that never join."""
-        return display.Table(controls.table(self.comparison), f"F5: circuit heads against controls, {self.title}")
+        return figures.display.Table(
+            findings.controls.table(self.comparison), f"F5: circuit heads against controls, {self.title}"
+        )
 
     def verdict(self, finding):
         """The verdict with its reason; carries the record that the book collects."""
@@ -111,7 +112,7 @@ class Run:
 
     def provenance(self, id):
         """What this page was made from, and the line that makes it again."""
-        measured = heads.current(self.panel, self.model, self.revision)
+        measured = tables.heads.current(self.panel, self.model, self.revision)
         weights, commit = measured["sources"]["weights"], measured["hub_commit"]
         by_hash = f"`{weights[:16]}` (SHA-256 of config and tensors)"
         by_name = (
@@ -125,7 +126,7 @@ class Run:
             "Measured in": f"{measured['dtype']} on {measured['device']}",
             "Versions": f"Python {platform.python_version()}, " + ", ".join(f"{k} {v}" for k, v in versions.items()),
         }
-        return display.Prose("\n".join(f"- {k}: {v}" for k, v in rows.items()))
+        return figures.display.Prose("\n".join(f"- {k}: {v}" for k, v in rows.items()))
 
 
 def open_run(panel, model, revision):
@@ -137,7 +138,7 @@ def open_run(panel, model, revision):
     """
     loaded = load_panel(panel)
     loaded.model(model).revision(revision)
-    return Run(str(panel), loaded, model, revision, heads.trajectory(loaded, model))
+    return Run(str(panel), loaded, model, revision, tables.heads.trajectory(loaded, model))
 
 
 @dataclass(frozen=True)
@@ -154,10 +155,10 @@ class Verdict:
 def verdict_markdown(finding):
     """The verdict, its reason, what it survives, and the rule it follows."""
     words = " ".join(
-        f"*{verdict.capitalize()}* if {text}." for verdict, text in judging.FINDINGS[finding.id].words.items()
+        f"*{verdict.capitalize()}* if {text}." for verdict, text in findings.judging.FINDINGS[finding.id].words.items()
     )
     return (
-        f"**{finding.verdict.capitalize()}.** {finding.reason}\n\nWhat it rests on: {judging.survival_text(finding)}\n\n"
+        f"**{finding.verdict.capitalize()}.** {finding.reason}\n\nWhat it rests on: {findings.judging.survival_text(finding)}\n\n"
         f"The rule: {words}"
     )
 

@@ -18,7 +18,7 @@ Heads = list[tuple[int, int]]  # sorted pairs (layer, head)
 
 def circuit(table: pd.DataFrame, cls: str, threshold: float) -> Heads:
     """The heads of a head table whose selectivity of a class (paper baseline) is at a threshold or past it."""
-    heads = table[table[measure.metrics.selectivity_column(cls)] >= threshold]
+    heads = table[table[measure.selectivity_column(cls)] >= threshold]
     return sorted((int(layer), int(head)) for layer, head in zip(heads["layer"], heads["head"]))
 
 
@@ -38,7 +38,7 @@ def conditions(
             layers = sorted({layer for layer, _ in heads})
             found.append((f"{prefix}circuit", -1, heads))
             found.append((f"{prefix}layers", -1, [(layer, head) for layer in layers for head in range(n_heads)]))
-            random = measure.ablation.matched_random(heads, n_layers, n_heads, draws, seed)
+            random = measure.matched_random(heads, n_layers, n_heads, draws, seed)
             found += [(f"{prefix}random", draw, random_heads) for draw, random_heads in enumerate(random)]
     return found
 
@@ -48,12 +48,12 @@ def heads_text(heads: Heads) -> str:
     return " ".join(name_of(*head) for head in heads)
 
 
-def capabilities(loaded: Any, batch: dict, zeroed: list[tuple[str, int, Heads]]) -> pd.DataFrame:
+def capabilities(loaded: Any, batch: Any, zeroed: list[tuple[str, int, Heads]]) -> pd.DataFrame:
     """One row a condition: condition, draw, heads, n_heads, and the columns of lib.measure.ablation.capability.
 
-    loaded: a checkpoint in memory.  batch: parameters of lib.measure.batch.induction_batch.
+    loaded: a checkpoint in memory.  batch: lib.measure.batch.InductionBatch.
     """
-    found = measure.ablation.capabilities(loaded, measure.induction_batch(**batch), [heads for _, _, heads in zeroed])
+    found = measure.capabilities(loaded, batch, [heads for _, _, heads in zeroed])
     return pd.DataFrame(
         [
             {"condition": condition, "draw": draw, "heads": heads_text(heads), "n_heads": len(heads), **capability}

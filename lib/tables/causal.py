@@ -10,10 +10,9 @@ from typing import Any
 import pandas as pd
 
 from lib import provenance
-from lib.panels import Panel
 from lib.tables import heads
 from lib.tables.ablations import DRAWS, SEED, Heads, capabilities, circuit, conditions, heads_text
-from lib.tables.storage import Kind, over_training
+from lib.tables.storage import Kind, Panel, over_training, sequences, settings
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
 CODE = ("measure.attention", "measure.ablation", "measure.batch", "panels.checkpoints", "tables.ablations")
@@ -58,7 +57,7 @@ def sources(panel: Panel, model: str, revision: str) -> dict | None:
         "final_heads": final_table.attrs["provenance"]["sources"],
         **{name: heads_text(zeroed) for name, zeroed in _circuits(panel, table, final_table).items()},
         "code": provenance.code_digest(*CODE),
-        "n_sequences": min(N_SEQUENCES, panel.batch.n_sequences),
+        "n_sequences": settings(panel, N_SEQUENCES)["n_sequences"],
         "draws": DRAWS,
         "seed": SEED,
     }
@@ -75,9 +74,8 @@ def _compute(panel: Panel, model: str, revision: str, loaded: Any) -> tuple[pd.D
     zeroed = conditions(
         found["circuit"], found["previous_token"], found["final_circuit"], n_layers, n_heads, DRAWS, SEED
     )
-    n_sequences = min(N_SEQUENCES, panel.batch.n_sequences)
-    batch = panel.batch.model_dump() | {"n_sequences": n_sequences}
-    return capabilities(loaded, batch, zeroed), {"n_sequences": n_sequences}
+    batch = sequences(panel, N_SEQUENCES)
+    return capabilities(loaded, batch, zeroed), {"n_sequences": len(batch.tokens)}
 
 
 CAUSAL_TABLES = Kind("causal", sources, _compute)

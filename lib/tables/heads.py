@@ -4,7 +4,7 @@ results/<panel>/heads/<model>/<revision>.parquet also holds, in columns replicat
 of every head as lists.
 """
 
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from lib import measure as measuring
 from lib import panels, provenance
 from lib.panels import Panel
-from lib.tables.storage import REPLICATES, Kind, over_training
+from lib.tables.storage import REPLICATES, Kind, over_training, sequences
 
 MEASURING_CODE = (
     "measure.batch", "measure.metrics", "measure.bootstrap", "measure.attention", "measure.capture", "panels.checkpoints",
@@ -28,7 +28,7 @@ def n_repeated(panel: Panel) -> int:
     return min(200, panel.batch.n_sequences)
 
 
-@lru_cache(maxsize=None)
+@cache
 def weights_digest(folder: Path) -> str:
     """Hash of a local checkpoint: its config and weights, whatever the files are called."""
     files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin"), folder / "config.json"])
@@ -60,12 +60,12 @@ def _compute(panel: Panel, model: str, revision: str, loaded: Any) -> tuple[pd.D
     label, traits = panel.model(model).label, loaded.checkpoint["traits"]
     for name, told in measured(panel, model).items():
         if name != revision:
-            panels.checkpoints.refuse_other_traits(f"{label} at {revision}", traits, told["traits"], name)
+            panels.refuse_other_traits(f"{label} at {revision}", traits, told["traits"], name)
     b = panel.batch
-    batch = measuring.induction_batch(**b.model_dump())
-    table, replicates = measuring.capture.screen(loaded, batch)
-    repeated = measuring.batch.repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed, n_repeated(panel))
-    prefix, replicates_of_prefix = measuring.capture.prefix_matching(loaded, repeated)
+    batch = sequences(panel)
+    table, replicates = measuring.screen(loaded, batch)
+    repeated = measuring.repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed, n_repeated(panel))
+    prefix, replicates_of_prefix = measuring.prefix_matching(loaded, repeated)
     lists = {
         f"{REPLICATES}{name}": list(values.T.astype(np.float32))
         for name, values in (replicates | replicates_of_prefix).items()

@@ -11,28 +11,22 @@ import pandas as pd
 
 from lib import measure as measuring
 from lib import provenance
-from lib.panels import Panel
 from lib.tables import heads
-from lib.tables.storage import Kind
+from lib.tables.storage import Kind, Panel, sequences, settings
 
 N_SEQUENCES = 4  # the first of the panel's batch
 CODE = ("measure.batch", "measure.attention", "panels.checkpoints", "tables.patterns")
 
 
-def settings(panel: Panel) -> dict:
-    """The panel's batch with as many sequences as are shown."""
-    return panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)}
-
-
 def batch(panel: Panel) -> Any:
     """The sequences that are shown: the first of the panel's batch (lib.measure.batch.InductionBatch)."""
-    return measuring.induction_batch(**settings(panel))
+    return sequences(panel, N_SEQUENCES)
 
 
 def sources(panel: Panel, model: str, revision: str) -> dict:
     """What a table depends on; equal sources give equal tables.  Weights and versions as in lib.tables.heads."""
     return heads.sources(panel, model, revision) | {
-        "batch": settings(panel),
+        "batch": settings(panel, N_SEQUENCES),
         "code": provenance.code_digest(*CODE),
     }
 

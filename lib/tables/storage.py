@@ -4,6 +4,7 @@ results/<panel>/<folder>/<model>/<revision>.parquet says in its metadata (DataFr
 made from, and is measured again only if that has changed.
 """
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from lib import panels, provenance
+from lib import measure, panels, provenance
 from lib.files import atomic, results_dir
 from lib.panels import Panel
 
@@ -40,9 +41,9 @@ class Kind:
 
     def current(self, panel: Panel, model: str, revision: str) -> dict | None:
         """The provenance of the table on disk, or None if there is none, it cannot be read or it is stale."""
-        told = provenance.of_table(self.path(panel, model, revision))
+        told = made_from(self.path(panel, model, revision))
         expected = self.sources(panel, model, revision) if told else None
-        return told if expected is not None and provenance.unchanged(told["sources"], expected) else None
+        return told if told and expected and unchanged(told["sources"], expected) else None
 
     def read(self, panel: Panel, model: str, revision: str) -> pd.DataFrame | None:
         """The table on disk without its replicates, or None where current() is."""
@@ -61,7 +62,7 @@ class Kind:
         spec.revision(revision)
         started = time.perf_counter()
         if loaded is None:
-            loaded = panels.load(spec, revision, panels.checkpoints.device(panel.device))
+            loaded = panels.load(spec, revision, panels.device(panel.device))
         whole, told = self.compute(panel, model, revision, loaded)
         table = whole[without_replicates(whole.columns)]
         if "content" not in told:
@@ -81,6 +82,33 @@ class Kind:
         with atomic(self.path(panel, model, revision)) as path:
             whole.to_parquet(path, index=False)
         return table
+
+
+def made_from(path: Path) -> dict | None:
+    """The provenance of a table, without reading its numbers; None if there is none that can be read."""
+    try:
+        return json.loads(pq.read_schema(path).metadata[b"PANDAS_ATTRS"])["provenance"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def unchanged(recorded: dict, expected: dict) -> bool:
+    """Whether a table's sources are what they would be now.
+
+    Weights that are not on this machine (None) are not asked for: the table could not be measured again.
+    """
+    return all(recorded.get(k) == v for k, v in expected.items() if (k, v) != ("weights", None))
+
+
+def sequences(panel: Panel, at_most: int | None = None) -> Any:
+    """The panel's batch, or its first sequences (lib.measure.batch.InductionBatch)."""
+    return measure.induction_batch(**settings(panel, at_most))
+
+
+def settings(panel: Panel, at_most: int | None = None) -> dict:
+    """Parameters of the panel's batch, or of its first sequences."""
+    n = panel.batch.n_sequences
+    return panel.batch.model_dump() | {"n_sequences": min(at_most or n, n)}
 
 
 def without_replicates(columns) -> list[str]:
