@@ -90,11 +90,8 @@ def elevated_at_or_before(published, models):
         if row.model in set(failing["model"]) and start >= min(head["start"] for head in late):
             high.append(f"{_label(row.model, row.name)} ({start:.0f})")
     censored = rows[rows["left_censored"] & (rows["rule"] == "start")]
-    return agrees, found | {
-        "censored": list(map(_label, censored["model"], censored["name"])),
-        "late": late,
-        "high": high,
-    }
+    censored = list(map(_label, censored["model"], censored["name"]))
+    return agrees, found | {"censored": censored, "late": late, "high": high}
 
 
 def lead_in_revisions(published, low, high, best_class=None, past=None):
@@ -111,9 +108,8 @@ def lead_in_revisions(published, low, high, best_class=None, past=None):
     agrees, found = _by_rule(readable, readable["lead"].between(low, high).fillna(False).astype(bool))
     start = rows[rows["rule"] == "start"]
     said = start["lead"].astype("string").fillna("none").mask(start["left_censored"], "censored")
-    return agrees, found | {
-        "leads": [f"{_label(*head)} {lead}" for *head, lead in zip(start["model"], start["name"], said)]
-    }
+    told = [f"{_label(*head)} {lead}" for *head, lead in zip(start["model"], start["name"], said)]
+    return agrees, found | {"leads": told}
 
 
 def rise_outside_circuits(published, model):

@@ -28,7 +28,7 @@ REVISIONS = {model: spec["revisions"] for model, spec in PANEL["models"].items()
 RULES = PANEL["rules"]
 LAYERS = 16
 PAPER = panels.panel.Thresholds()  # whose defaults are the paper's
-CLASSIFY, CIRCUIT, PREVIOUS_TOKEN_CIRCUIT = PAPER.classify, PAPER.induction_circuit, PAPER.previous_token_circuit
+CLASSIFY, CIRCUIT = PAPER.classify, PAPER.induction_circuit
 BOS_MILESTONES = (0.10, 0.30, findings.F3.SINK_FRACTION, 0.70)
 
 HEADERS = {
