@@ -9,7 +9,7 @@ in a process each.  --save keeps the tables in book/data/benchmarks, from where 
 import argparse
 import sys
 
-from benchmarks import report, shapes, tables
+from benchmarks import pages, report, shapes, tables
 from lib.panels.panel import load_panel
 
 TABLES = {
@@ -46,6 +46,7 @@ def main(arguments=None):
         print(table.to_string(index=False, float_format=lambda v: f"{v:.3g}"), flush=True)
         if options.save:
             tables.save(name, table)
+            pages.write()
     return 0
 
 

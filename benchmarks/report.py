@@ -48,11 +48,14 @@ def _report_in_parts():
             subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=True, capture_output=True)
             return time.perf_counter() - started
 
-        execute = "-m", "lib.report.execution", "--panel", "mini"
-        build = "-c", f"from lib.report.book import build, Path; raise SystemExit(build('mini', Path({folder!r}))[0])"
+        execute = "-m", "lib.run", "--panel", "mini"
+        build = (
+            "-c",
+            f"from pathlib import Path; from lib.report.book import build; raise SystemExit(build('mini', Path({folder!r}))[0])",
+        )
         lay_out = (
             "-c",
-            f"from lib.report.book import assemble, Path; assemble('mini', Path({folder!r}, '_build', 'site'))",
+            f"from pathlib import Path; from lib.report.book import assemble; assemble('mini', Path({folder!r}, '_build', 'site'))",
         )
         found = {"executing the notebooks": seconds(*execute), "building the book": seconds(*build)}
         found["both"] = sum(found.values())

@@ -18,6 +18,7 @@ import yaml
 from tqdm import tqdm
 
 from benchmarks import contestants, shapes, timing
+from benchmarks.pages import FOLDER
 from lib import provenance
 from lib.files import ROOT, atomic
 from lib.measure import ablation as lib_ablation
@@ -25,7 +26,6 @@ from lib.measure import capture as lib_capture
 from lib.measure.batch import InductionBatch, induction_batch
 from lib.panels import recipes as mini
 from lib.panels.panel import Revision, load_panel
-from lib.report.costs import FOLDER
 from lib.report.jobs import status_of
 from lib.tables import causal
 
@@ -338,7 +338,7 @@ def fullsize(repeats):
             command = [
                 sys.executable,
                 "-m",
-                "lib.report.execution",
+                "lib.run",
                 "--panel",
                 str(path),
                 "--findings",

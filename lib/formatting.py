@@ -1,4 +1,8 @@
-"""Numbers in words, one way everywhere."""
+"""Numbers in words, and the marks of verdicts, one way everywhere."""
+
+VERDICT_MARKS = {"holds": "✓", "fails": "✗", "undetermined": "?"}
+
+from itertools import repeat
 
 
 def tokens_text(tokens):
@@ -45,6 +49,12 @@ def sure(text, interval, say=str):
         return str(text)
     low, high = (int(v) if isinstance(v, float) and v.is_integer() and say is str else v for v in interval)
     return str(text) if low == high else f"{text} ({say(low)} to {say(high)}, unsettled)"
+
+
+def sure_each(values, intervals, say=str):
+    """sure() for a list of numbers; intervals: (all lows, all highs), or None."""
+    each = zip(*intervals) if intervals else repeat(None)
+    return [sure(say(value), interval, say) for value, interval in zip(values, each)]
 
 
 def bytes_text(n):

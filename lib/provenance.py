@@ -7,8 +7,6 @@ import subprocess
 from functools import lru_cache
 from importlib.metadata import version
 
-import pyarrow.parquet as pq
-
 from lib.files import ROOT
 
 
@@ -62,23 +60,6 @@ _version = lru_cache(maxsize=None)(version)
 def versions(*packages):
     """{package: installed version}."""
     return {package: _version(package) for package in packages}
-
-
-def of_table(path):
-    """What a parquet table says it was made from, without reading its numbers; None if there is none that can be read."""
-    try:
-        return json.loads(pq.read_schema(path).metadata[b"PANDAS_ATTRS"])["provenance"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def unchanged(recorded, expected):
-    """Whether a table's sources are what they would be now.
-
-    Weights that are not on this machine (None) are not asked for: the table could not be
-    measured again.
-    """
-    return all(recorded.get(k) == v for k, v in expected.items() if (k, v) != ("weights", None))
 
 
 @lru_cache(maxsize=1)

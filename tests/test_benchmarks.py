@@ -12,9 +12,9 @@ from test_capture import ARCHITECTURES
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from benchmarks import contestants, shapes, tables, timing
+from benchmarks import pages as costs
 from lib.measure.ablation import capability
 from lib.measure.batch import induction_batch
-from lib.report import costs
 
 
 @pytest.mark.parametrize("architecture", ["gpt_neox", "olmo", "olmoe"])
@@ -109,3 +109,10 @@ def test_the_shapes_that_costs_are_worked_out_for_have_the_parameters_of_transfo
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(architecture, **settings))
     matrices = [p.numel() for n, p in model.base_model.named_parameters() if p.ndim == 2 and "embed" not in n]
     assert shape.layers == len(model.base_model.layers) and shape.parameters == sum(matrices)
+
+
+def test_the_report_shows_the_tables_that_are_saved():
+    for name, text in costs.PAGES.items():
+        assert (costs.FOLDER / f"{name}.md").read_text(encoding="utf-8") == f"{text()}\n", (
+            f"{name}: benchmarks.pages.write()"
+        )

@@ -13,9 +13,13 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from conftest import ROOT, TINY, TOKENS
+from jinja2 import UndefinedError
 
-from lib.report import book
-from lib.report import execution as run
+from lib.report import book, jobs
+from lib.report import pages as generated
+from lib.report.contents import Report
+from lib.report.execution import finish
+from lib.report.markdown import render, turned
 
 
 @pytest.fixture(scope="module")
@@ -280,10 +284,10 @@ def test_nothing_is_fetched_from_elsewhere(pages):
 
 
 def test_a_failed_run_shows_on_the_status_page(tiny_panel, tmp_path):
-    job = run.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0]
+    job = jobs.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0]
     import nbformat
 
-    notebook = run.finish(nbformat.read(run.notebook_of("F1"), as_version=4), job, "key", "RuntimeError: on purpose")
+    notebook = finish(nbformat.read(jobs.notebook_of("F1"), as_version=4), job, "key", "RuntimeError: on purpose")
     job.output.parent.mkdir(parents=True)
     nbformat.write(notebook, job.output)
     book.assemble(tiny_panel, tmp_path / "site")
@@ -302,9 +306,9 @@ def test_a_published_table_that_cannot_be_used_is_named_without_a_traceback(tiny
     shutil.copytree(published.DATA, tmp_path / "published")
     table = tmp_path / "published" / "published_pr.csv"
     table.write_text(table.read_text().replace("1.8860889673233032", "much"))
-    monkeypatch.setattr(book.Report, "published", property(lambda _: published.load(tmp_path / "published")))
+    monkeypatch.setattr(Report, "published", property(lambda _: published.load(tmp_path / "published")))
     monkeypatch.setattr(book, "ROOT", tmp_path)
-    monkeypatch.setattr(book, "PAGES", {"ledger": book.PAGES["ledger"]})
+    monkeypatch.setattr(generated, "PAGES", {"ledger": generated.PAGES["ledger"]})
     assert book.main(["--panel", tiny_panel]) == 2
     error = capsys.readouterr().err
     assert "published_pr.csv, row 2, column pr: found 'much'" in error and "Traceback" not in error
@@ -315,3 +319,27 @@ def test_the_table_of_contents_names_the_pages_that_exist():
     files = [content["root"], *[c["file"] for part in content["parts"] for c in part["chapters"]]]
     assert all((ROOT / f"{file}.md").is_file() for file in files)
     assert {f"book/{p.stem}" for p in (ROOT / "book").glob("*.md")} == set(files)
+
+
+def test_the_page_of_a_finding_that_the_table_of_contents_does_not_list_follows_the_last_one(tmp_path, monkeypatch):
+    (tmp_path / "book").mkdir()
+    for name in ("F5", "F10", "F6"):
+        (tmp_path / "book" / f"{name}.md").touch()
+    shutil.copy(ROOT / "_toc.yml", tmp_path)
+    monkeypatch.setattr(book, "ROOT", tmp_path)
+    job = jobs.Job(tmp_path / "F6_x.ipynb", "mini", "mini", "F6", "olmo-mini", "step0")
+    chapters = [c for part in book.toc([job])["parts"] for c in part["chapters"]]
+    at = [c["file"] for c in chapters].index("book/F5")
+    assert chapters[at + 1 : at + 3] == [
+        {"file": "book/F6", "sections": [{"file": "runs/F6/olmo-mini/step0"}]},
+        {"file": "book/F10"},
+    ]
+
+
+def test_a_table_is_turned_with_empty_cells_where_they_belong():
+    assert turned("|  | a |\n|---|\n| x | 1 |\n| y |  |\n") == "|  | x | y |\n|---|---|---|\n| a | 1 |  |"
+
+
+def test_a_template_names_what_it_was_not_given():
+    with pytest.raises(UndefinedError, match="labels"):
+        render("glance", rows=[], published_models=[])

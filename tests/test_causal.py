@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from lib import provenance
 from lib.figures.of_ablation import over_training
-from lib.findings import effects
+from lib.findings import ablation_effects
 from lib.measure import ablation
 from lib.measure.ablation import capabilities, capability, matched_random, split_by_layer
 from lib.measure.attention import as_bridge
@@ -398,27 +398,27 @@ def hand_made(baseline, circuit, random):
 )
 def test_when_the_circuit_starts_to_matter(circuit, most, average):
     tables = hand_made([1] * 4, circuit, [[1.0, 2.0]] * 4)
-    assert effects.starts_to_matter(tables, "most") == most
-    assert effects.starts_to_matter(tables, "average") == average
-    assert effects.starts_to_matter(tables.sample(frac=1, random_state=0), "most") == most  # rows in any order
+    assert ablation_effects.starts_to_matter(tables, "most") == most
+    assert ablation_effects.starts_to_matter(tables, "average") == average
+    assert ablation_effects.starts_to_matter(tables.sample(frac=1, random_state=0), "most") == most  # rows in any order
 
 
 def test_a_circuit_whose_loss_does_not_rise_above_the_whole_models_does_not_matter():
     tables = hand_made([2, 2], [1.9, 1.9], [[1.0, 1.5]] * 2)
-    assert effects.starts_to_matter(tables, "most") is None
-    assert effects.starts_to_matter(tables, "average") is None
+    assert ablation_effects.starts_to_matter(tables, "most") is None
+    assert ablation_effects.starts_to_matter(tables, "average") is None
 
 
 def test_without_a_final_circuit_or_without_draws_nothing_starts_to_matter():
-    assert effects.starts_to_matter(hand_made([1, 1], None, None)) is None
-    assert "No induction circuit has formed" in effects.when_it_matters(hand_made([1, 1], None, None))
-    assert effects.starts_to_matter(hand_made([1, 1], [3, 3], None)) is None
-    assert "nothing can be compared" in effects.when_it_matters(hand_made([1, 1], [3, 3], None))
-    assert effects.when_it_matters(None) == "Nothing has been measured."
+    assert ablation_effects.starts_to_matter(hand_made([1, 1], None, None)) is None
+    assert "No induction circuit has formed" in ablation_effects.when_it_matters(hand_made([1, 1], None, None))
+    assert ablation_effects.starts_to_matter(hand_made([1, 1], [3, 3], None)) is None
+    assert "nothing can be compared" in ablation_effects.when_it_matters(hand_made([1, 1], [3, 3], None))
+    assert ablation_effects.when_it_matters(None) == "Nothing has been measured."
 
 
 def test_the_words_name_the_revision_and_the_probability_of_chance():
-    words = effects.when_it_matters(hand_made([1] * 3, [1, 3, 3], [[1.0, 2.0]] * 3))
+    words = ablation_effects.when_it_matters(hand_made([1] * 3, [1, 3, 3], [[1.0, 2.0]] * 3))
     assert words.startswith("By the rule the circuit starts to matter from step1 (1k tokens) on")
     assert "probability 1 in 3" in words
 
@@ -429,13 +429,16 @@ def test_formed_reads_the_causal_table_of_the_last_revision(panel):
     table.loc[table["condition"] == "baseline", "top1"] = 0.8
     table.loc[table["condition"] == "circuit", "top1"] = 0.1
     table.loc[table["condition"] == "random", "top1"] = 0.6
-    met = effects.formed(heads.trajectory(panel, MODEL), table, panel.thresholds)
-    assert len(met) == len(effects.CRITERIA)
+    met = ablation_effects.formed_as_asked(heads.trajectory(panel, MODEL), table, panel.thresholds)
+    assert len(met) == len(ablation_effects.CRITERIA)
     assert met[1:4] == [(True, "80 %"), (True, "87.5 % of top-1 is lost"), (True, "25 % is lost on average")]
     table.loc[table["condition"] == "random", "top1"] = 0.2
-    assert effects.formed(heads.trajectory(panel, MODEL), table, panel.thresholds)[3][0] is False
+    assert ablation_effects.formed_as_asked(heads.trajectory(panel, MODEL), table, panel.thresholds)[3][0] is False
     bare = table[table["condition"] == "baseline"]
-    assert effects.formed(heads.trajectory(panel, MODEL), bare, panel.thresholds)[2] == (False, "no circuit")
+    assert ablation_effects.formed_as_asked(heads.trajectory(panel, MODEL), bare, panel.thresholds)[2] == (
+        False,
+        "no circuit",
+    )
 
 
 @pytest.mark.parametrize("circuit, random", [([1, 3, 3], [[1.0, 2.0]] * 3), (None, None)])
@@ -455,7 +458,7 @@ def test_the_words_say_what_the_dearest_draws_hit():
     made = pd.DataFrame(rows, columns=["condition", "draw", "heads", "loss"]).assign(
         step=0, revision="r0", tokens=4_000_000
     )
-    text = effects.when_it_matters(made)
+    text = ablation_effects.when_it_matters(made)
     assert text.startswith("By the rule the circuit never starts to matter") and "every one of 3 random sets" in text
     assert "more than their average from r0 (4M tokens) on, a low bar: at the last revision 1 of the 3 sets are" in text
     assert "1 set of 3 cost as much as the circuit or more; 1 of them hold a head of the previous-token circuit" in text

@@ -63,7 +63,7 @@ def test_the_answer_says_which_signal_comes_first():
         return heads
 
     def asked(heads):
-        return controls.answer(controls.separation(arrays(heads), 4, PAPER))
+        return controls.pr_tells_first(controls.separation(arrays(heads), 4, PAPER))
 
     late = [[], [], [], FINAL, FINAL]
     assert asked(raise_pr(spread(circuit(*late)), [1, 2, 3, 4], FINAL)).startswith(

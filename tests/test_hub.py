@@ -21,11 +21,13 @@ from huggingface_hub import constants
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from lib.files import results_dir
 from lib.panels import checkpoints as models
 from lib.panels import hub as client
 from lib.panels.hub import CheckpointError
 from lib.panels.panel import load_panel
 from lib.report import execution as run
+from lib.report import jobs
 from lib.tables import heads
 
 PYTHIA, OLMO, OLMOE = "EleutherAI/pythia-1b", "allenai/OLMo-1B-0724-hf", "allenai/OLMoE-1B-7B-0924"
@@ -396,7 +398,7 @@ def test_what_a_killed_download_left_is_removed_but_not_what_is_being_written(hu
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "lib.report.execution", "--panel", "paper", "--jobs", "2", *arguments]
+    return [sys.executable, "-m", "lib.run", "--panel", "paper", "--jobs", "2", *arguments]
 
 
 def start(*arguments):
@@ -426,7 +428,7 @@ def contents(models=("pythia-1b",), kinds=("heads", "causal")):
     """{table: hash of its numbers} of what is on disk."""
     panel, found = load_panel("paper"), {}
     for kind in kinds:
-        for path in (run.results_dir(panel.name) / kind).rglob("*.parquet"):
+        for path in (results_dir(panel.name) / kind).rglob("*.parquet"):
             if path.parent.name in models:
                 import pandas as pd
 
@@ -496,7 +498,7 @@ def test_its_notebooks_run_and_it_never_does_anything_twice(undisturbed, hub, mo
         done = subprocess.run(command(*one), cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0 and said in done.stderr, done.stderr
     assert not hub.requests
-    text = run.plan("paper", ["F1"], ["olmoe-1b-7b-0924"], ["step1220000-tokens5117B"])[0].output.read_text()
+    text = jobs.plan("paper", ["F1"], ["olmoe-1b-7b-0924"], ["step1220000-tokens5117B"])[0].output.read_text()
     assert hub.commit(OLMOE, "step1220000-tokens5117B")[:10] in text
 
 
@@ -518,7 +520,7 @@ def test_killed_while_measuring_it_keeps_what_is_finished(hub, undisturbed):
     until(contents, process)
     kill(process)
     before = contents()
-    times = {p: p.stat().st_mtime_ns for p in run.results_dir("paper").rglob("*.parquet")}
+    times = {p: p.stat().st_mtime_ns for p in results_dir("paper").rglob("*.parquet")}
     again = subprocess.run(command(*SOME), cwd=ROOT, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert contents() == expected(undisturbed["tables"], "step1", "step143000") and before.items() <= contents().items()
@@ -537,7 +539,7 @@ def test_killed_while_writing_nothing_half_written_is_read(hub):
     )
     died = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True)
     assert died.returncode == -signal.SIGKILL
-    (left,) = (run.results_dir("paper") / "heads" / "pythia-1b").iterdir()
+    (left,) = (results_dir("paper") / "heads" / "pythia-1b").iterdir()
     assert left.suffix == ".tmp"
     panel = load_panel("paper")
     assert heads.read(panel, "pythia-1b", "step1") is None
@@ -579,7 +581,7 @@ def test_interrupted_at_random_it_ends_with_the_same_tables(hub, undisturbed):
         kill(process)
         assert contents().items() <= wanted.items()
         if contents() == wanted:  # it had come to its end: from the beginning again
-            shutil.rmtree(run.results_dir("paper"))
+            shutil.rmtree(results_dir("paper"))
         process = start(*arguments)
     kill(process)
     last = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True)

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from transformers import AutoConfig
 
+from lib.files import results_dir
 from lib.panels import hub as client
 from lib.panels.panel import load_panel
 from lib.report import execution as run
@@ -81,7 +82,7 @@ def test_what_does_not_exist_is_refused_with_the_nearest_before_anything_is_comp
     assert run.main(["--panel", "paper", "--models", "olmo-1b-0724"]) == 2
     error = capsys.readouterr().err
     assert "step285000-tokens597B" in error and "Traceback" not in error
-    assert not hub.asked(r"\.safetensors$") and not list(run.results_dir("paper").rglob("*.parquet"))
+    assert not hub.asked(r"\.safetensors$") and not list(results_dir("paper").rglob("*.parquet"))
 
 
 def test_a_hub_that_is_down_is_said_once(hub, monkeypatch, capsys):

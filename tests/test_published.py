@@ -10,6 +10,8 @@ import pytest
 from lib.figures.of_paper import PUBLISHED_FIGURES
 from lib.paper import ledger
 from lib.paper import published as p
+from lib.paper.comparing import matches
+from lib.report import check_pages
 
 PYTHIA, OLMO, OLMOE = "pythia-1b", "olmo-1b-0724", "olmoe-1b-7b-0924"
 COUNTS, SELECTIVITY, PR = (f"published_{name}.csv" for name in ("layer_counts", "selectivity", "pr"))
@@ -279,7 +281,7 @@ def find(entries, words):
 
 def test_the_ledger_covers_every_finding_and_speaks_in_sentences(entries, published):
     assert len(entries) >= 32 and entries.index.is_unique and entries["claim"].is_unique
-    assert set(entries["finding"]) == set(ledger.SECTIONS) and set(entries["verdict"]) == set(ledger.VERDICTS)
+    assert set(entries["finding"]) == set(ledger.SECTIONS.values()) and set(entries["verdict"]) == set(ledger.VERDICTS)
     assert (entries.groupby("finding").size() >= 7).all()
     for r in entries.itertuples():
         assert r.claim.endswith(".") and r.why.endswith(".") and r.where and r.value, r.Index
@@ -391,7 +393,7 @@ FLIPS = [  # claim, its verdict after the change, the change
 def test_verdicts_are_computed(entries, published, words, expected, change):
     before = find(entries, words)
     frame, column, value, where = change
-    check = next(c.check for c in ledger.CLAIMS if c.text == before["claim"])
+    check = next(c.check for c in ledger.claims() if c.text == before["claim"])
     found = check(set_to(published, frame, column, value, **where))
     assert before["verdict"] != expected and found[1] == expected, found
 
@@ -404,11 +406,11 @@ def test_verdicts_are_computed(entries, published, words, expected, change):
     ],
 )  # fmt: skip
 def test_when_a_number_agrees(value, printed, agrees):
-    assert ledger.matches(value, printed) is agrees
+    assert matches(value, printed) is agrees
 
 
 def test_the_page(published, entries):
-    page = ledger.page(ledger.entries(published))
+    page = check_pages.ledger(ledger.entries(published))
     counts = entries["verdict"].value_counts()
     assert f"**{len(entries)} statements**, {counts['agrees']} agree" in page.splitlines()[0]
     assert page.count("## ") == len(ledger.SECTIONS) == page.count('<div class="table-scroll evidence"')

@@ -13,20 +13,21 @@ import psutil
 import pytest
 from conftest import ROOT, TINY, TOKENS
 
-from lib.figures.display import RECORD_MIME
+from lib.files import results_dir
 from lib.findings.judging import FINDINGS
-from lib.panels.panel import PanelError, load_panel
+from lib.panels import PanelError, load_panel
 from lib.report import execution as run
+from lib.report import jobs
 from lib.tables import heads
 
 
 def command(panel, *arguments):
-    return [sys.executable, "-m", "lib.report.execution", "--panel", panel, "--jobs", "2", *arguments]
+    return [sys.executable, "-m", "lib.run", "--panel", panel, "--jobs", "2", *arguments]
 
 
 def outputs(panel_name="tiny"):
     """{relative path: bytes} of all executed notebooks."""
-    folder = run.results_dir(panel_name) / "runs"
+    folder = results_dir(panel_name) / "runs"
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.ipynb")}
 
 
@@ -36,8 +37,8 @@ def notebooks(tmp_path, monkeypatch):
     folder = tmp_path / "notebooks"
     folder.mkdir()
     for finding in ("F1", "F2"):
-        shutil.copy(run.notebook_of(finding), folder)
-    monkeypatch.setattr(run, "NOTEBOOKS", folder)
+        shutil.copy(jobs.notebook_of(finding), folder)
+    monkeypatch.setattr(jobs, "NOTEBOOKS", folder)
     return folder
 
 
@@ -59,14 +60,14 @@ def break_notebook(folder, source="raise RuntimeError('broken on purpose')"):
 
 
 def test_the_mini_panel_is_150_runs():
-    jobs = run.plan("mini")
-    assert len(jobs) == len({job.output for job in jobs}) == 150
-    assert {job.finding for job in jobs} == set(FINDINGS) == {"F1", "F2", "F3", "F4", "F5"}
+    planned = jobs.plan("mini")
+    assert len(planned) == len({job.output for job in planned}) == 150
+    assert {job.finding for job in planned} == set(FINDINGS) == {"F1", "F2", "F3", "F4", "F5"}
 
 
 def test_a_panel_can_be_narrowed(tiny_panel):
-    jobs = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step10"])
-    assert [str(job) for job in jobs] == ["F2 tiny-olmo step10"]
+    planned = jobs.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step10"])
+    assert [str(job) for job in planned] == ["F2 tiny-olmo step10"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_wrong_names_are_answered_before_anything_starts(tiny_panel, capsys, arg
     assert run.main(["--panel", tiny_panel, *arguments]) == 2
     error = capsys.readouterr().err
     assert message in error and "Traceback" not in error
-    assert not run.results_dir("tiny").exists()
+    assert not results_dir("tiny").exists()
 
 
 def test_an_unknown_revision_is_refused_by_the_notebook_too(tiny_panel):
@@ -108,15 +109,15 @@ def test_killed_and_run_again_it_ends_with_what_an_undisturbed_run_gives(tiny_pa
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    before = {p: (run.results_dir("tiny") / "runs" / p).stat().st_mtime_ns for p in outputs()}
+    before = {p: (results_dir("tiny") / "runs" / p).stat().st_mtime_ns for p in outputs()}
     assert 0 < len(before) < len(undisturbed)
 
     again = subprocess.run(command(tiny_panel, *some), cwd=ROOT, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert outputs() == undisturbed
-    kept = [p for p, t in before.items() if (run.results_dir("tiny") / "runs" / p).stat().st_mtime_ns == t]
+    kept = [p for p, t in before.items() if (results_dir("tiny") / "runs" / p).stat().st_mtime_ns == t]
     assert kept == list(before), "finished runs were made again"
-    assert not list(run.results_dir("tiny").rglob("*.tmp"))
+    assert not list(results_dir("tiny").rglob("*.tmp"))
 
     third = subprocess.run(command(tiny_panel, *some), cwd=ROOT, capture_output=True, text=True)
     assert "9 runs, 9 unchanged" in third.stderr
@@ -127,10 +128,10 @@ def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebook
     assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 1
     error = capsys.readouterr().err
     assert "broken on purpose" in error and "1 runs failed" in error
-    done, failed = (run.status_of(job.output) for job in run.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
+    done, failed = (jobs.status_of(job.output) for job in jobs.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
     assert done["status"] == "done" and done["record"]["id"] == "F1" and done["error"] is None
     assert failed["status"] == "failed" and failed["error"] == "RuntimeError: broken on purpose"
-    text = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])[0].output.read_text()
+    text = jobs.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])[0].output.read_text()
     assert "broken on purpose" in text and "Traceback" in text and "**This run failed.**" in text
 
     # A failed run is tried again; one whose notebook was mended succeeds.
@@ -140,26 +141,26 @@ def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebook
 
 
 def test_a_causal_table_that_cannot_be_measured_is_said_and_stops_no_notebook(tiny_panel, notebooks, capsys):
-    blocked = run.results_dir("tiny") / "causal"
+    blocked = results_dir("tiny") / "causal"
     blocked.mkdir(parents=True)
     (blocked / "tiny-olmo").write_text("a file where a folder should be")
     assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--findings", "F1", "--revisions", "step0"]) == 1
     error = capsys.readouterr().err
     assert "could not measure the causal table of tiny-olmo step0" in error and "runs failed" not in error
-    assert run.status_of(run.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0].output)["status"] == "done"
+    assert jobs.status_of(jobs.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0].output)["status"] == "done"
 
 
 def test_a_kernel_that_dies_fails_its_run_only(tiny_panel, notebooks, capsys):
     break_notebook(notebooks, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 1
-    f1, f2 = (run.status_of(job.output) for job in run.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
+    f1, f2 = (jobs.status_of(job.output) for job in jobs.plan(tiny_panel, None, ["tiny-olmo"], ["step0"]))
     assert f1["status"] == "done" and f2["status"] == "failed" and "died" in f2["error"].lower()
 
 
 def test_a_kernel_ends_with_the_process_that_wanted_it(tiny_panel, notebooks, tmp_path):
     note = tmp_path / "pid"
     break_notebook(notebooks, f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)")
-    [job] = run.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])
+    [job] = jobs.plan(tiny_panel, ["F2"], ["tiny-olmo"], ["step0"])
     heads.trajectory(load_panel(tiny_panel), "tiny-olmo")
     process = run.fork_server().Process(target=run.execute, args=(job, "key"))
     process.start()
@@ -197,7 +198,7 @@ def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, f
     line = [
         "-m",
         "papermill",
-        f"notebooks/{run.notebook_of(finding).name}",
+        f"notebooks/{jobs.notebook_of(finding).name}",
         str(out),
         "--log-level",
         "ERROR",
@@ -216,16 +217,16 @@ def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, f
     narrow = ["--findings", finding, "--models", "tiny-neox", "--revisions", "step1000", "--skip", "causal"]
     assert run.main(["--panel", tiny_panel, *narrow]) == 0
     for data in shown:
-        data.pop(RECORD_MIME, None)  # kept in the notebook's metadata
-    assert shown_by(run.plan(tiny_panel, [finding], ["tiny-neox"], ["step1000"])[0].output) == shown
+        data.pop(jobs.RECORD_MIME, None)  # kept in the notebook's metadata
+    assert shown_by(jobs.plan(tiny_panel, [finding], ["tiny-neox"], ["step1000"])[0].output) == shown
 
 
 def test_a_run_that_reads_measured_tables_imports_no_torch(tiny_panel, tmp_path, monkeypatch):
     for finding in FINDINGS:
-        notebook = nbformat.read(run.notebook_of(finding), as_version=4)
+        notebook = nbformat.read(jobs.notebook_of(finding), as_version=4)
         notebook.cells.append(nbformat.v4.new_code_cell("import sys\nassert 'torch' not in sys.modules"))
-        nbformat.write(notebook, tmp_path / run.notebook_of(finding).name)
-    monkeypatch.setattr(run, "NOTEBOOKS", tmp_path)
+        nbformat.write(notebook, tmp_path / jobs.notebook_of(finding).name)
+    monkeypatch.setattr(jobs, "NOTEBOOKS", tmp_path)
     narrow = ["--models", "tiny-neox", "--revisions", "step1000", "--skip", "causal"]
     assert run.main(["--panel", tiny_panel, *narrow]) == 0
 
@@ -236,7 +237,7 @@ def shown_by(path):
 
 
 def test_notebooks_have_no_outputs_and_take_three_parameters():
-    for path in run.notebooks().values():
+    for path in jobs.notebooks().values():
         notebook = nbformat.read(path, as_version=4)
         assert not any(c.get("outputs") or c.get("execution_count") for c in notebook.cells)
         (parameters,) = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
@@ -244,7 +245,7 @@ def test_notebooks_have_no_outputs_and_take_three_parameters():
 
 
 def test_notebooks_run_from_their_own_folder_with_their_own_parameters_known_to_the_panel():
-    for path in run.notebooks().values():
+    for path in jobs.notebooks().values():
         (cell,) = [c for c in nbformat.read(path, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
         given = {}
         exec(cell.source, given)  # noqa: S102 - three assignments of our own

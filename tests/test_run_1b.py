@@ -77,7 +77,7 @@ def test_a_command_of_the_page_works_as_written(checkout, line):
 
         table = pd.read_parquet(checkout / "results/paper/heads/pythia-1b/step3000.parquet")
         assert len(table) == 4 and table["selectivity_induction"].notna().all()
-    if "lib.report.book" in line:
+    if "lib.book" in line:
         page = (checkout / "_build" / "html" / "book" / "F2.html").read_text(encoding="utf-8")
         assert (
             "Pythia 1B" in page

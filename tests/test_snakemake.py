@@ -9,8 +9,9 @@ import pytest
 import yaml
 from conftest import ROOT, panel_content, tiny_model
 
+from lib.files import results_dir
 from lib.panels.panel import load_panel
-from lib.report import execution as run
+from lib.report import jobs
 
 
 def snakemake(folder, profile, panel, *arguments):
@@ -42,11 +43,11 @@ def test_the_last_revision_comes_first_and_notebooks_wait_for_all_of_their_model
     text = snakemake(tmp_path, "local", "paper", "--dry-run").stdout
     jobs = re.findall(r"^rule (?:measure|execute):\n(?:    input: ([^\n]*)\n)?    output: ([^\n]*)$", text, re.M)
     inputs = {output: set(input.split(", ")) - {""} for input, output in jobs}
-    stamps = run.results_dir("paper") / "stamps"
+    stamps = results_dir("paper") / "stamps"
     for model, spec in load_panel("paper").models.items():
         first, *others = [str(stamps / "measured" / model / r.name) for r in reversed(spec.revisions)]
         assert inputs[first] == set() and all(inputs[other] == {first} for other in others)
-        for finding in run.notebooks():
+        for finding in jobs.notebooks():
             assert inputs[str(stamps / "executed" / model / finding)] == {first, *others}
 
 
@@ -60,21 +61,21 @@ def test_a_real_run_keeps_going_resumes_and_does_nothing_twice(tiny_models, tmp_
     ]
     (tmp_path / "tiny.yml").write_text(yaml.safe_dump(content))
     tiny_model("olmo", 1).save_pretrained(tmp_path / "mine" / "c")
-    stamps = run.results_dir("tiny") / "stamps"
+    stamps = results_dir("tiny") / "stamps"
     arguments = ("local", tmp_path / "tiny.yml", "--retries", "0", str(stamps / "executed" / "tiny-olmo" / "F1"))
 
     failed = snakemake(tmp_path, *arguments)  # a is not there
     assert failed.returncode != 0 and "no checkpoint in" in failed.stderr, failed.stderr
     assert {p.name for p in (stamps / "measured" / "tiny-olmo").iterdir()} == {"c"}
-    tables = {p: p.stat().st_mtime_ns for p in (run.results_dir("tiny") / "heads").rglob("*.parquet")}
+    tables = {p: p.stat().st_mtime_ns for p in (results_dir("tiny") / "heads").rglob("*.parquet")}
     assert len(tables) == 1
 
     tiny_model("olmo", 9).save_pretrained(tmp_path / "mine" / "a")
     mended = snakemake(tmp_path, *arguments)
     assert mended.returncode == 0, mended.stderr
     assert {p: p.stat().st_mtime_ns for p in tables} == tables, "a finished table was made again"
-    assert [run.status_of(job.output)["status"] for job in run.plan(tmp_path / "tiny.yml", ["F1"])] == ["done"] * 2
-    assert not any(run.status_of(job.output) for job in run.plan(tmp_path / "tiny.yml", ["F2"]))
+    assert [jobs.status_of(job.output)["status"] for job in jobs.plan(tmp_path / "tiny.yml", ["F1"])] == ["done"] * 2
+    assert not any(jobs.status_of(job.output) for job in jobs.plan(tmp_path / "tiny.yml", ["F2"]))
 
     assert "Nothing to be done" in (again := snakemake(tmp_path, *arguments)).stdout + again.stderr
     tiny_model("olmo", 10).save_pretrained(tmp_path / "mine" / "a")  # other weights under the same name

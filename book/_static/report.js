@@ -17,7 +17,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const list of document.querySelectorAll("div.citation-list[role=list]")) list.removeAttribute("role");
 });
 
-/* The value of the point that is nearest to the pointer.  The points come with the figure (lib/display.py), which stays an image. */
+/* The value of the point that is nearest to the pointer.  The points come with the figure (lib/figures/display.py), which stays an image. */
 function sayValues(figure) {
   const canvas = figure.querySelector(".canvas"), image = canvas.querySelector("img"), near = 28;
   const points = JSON.parse(figure.dataset.points).flatMap(([line, of]) => of.map(([x, y, words]) => [x / 100, y / 100, `${line}: ${words}`]));

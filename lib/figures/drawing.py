@@ -9,12 +9,11 @@ import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
 from lib import measure
-from lib.figures.style import (
-    MUTED, PALETTE, SEQUENTIAL, VERDICT_COLOURS, VERDICT_MARKS, WIDTH, label_ends, shade,
-)  # fmt: skip
+from lib.figures.style import MUTED, PALETTE, SEQUENTIAL, VERDICT_COLOURS, WIDTH, label_ends, shade
+from lib.formatting import VERDICT_MARKS
 
 
-INTERVAL = f"{100 * measure.bootstrap.LEVEL:.0f} % bootstrap interval over sequences"
+INTERVAL = f"{100 * measure.bootstrap.LEVEL:.0f} % bootstrap interval over sequences"  # what bands and bars are
 DASHED = {"color": MUTED, "ls": "--", "lw": 1}  # a threshold
 THIN = {"ms": 4, "lw": 1}  # a line beside the main one
 

@@ -12,8 +12,9 @@ from lib import findings, paper
 from lib.figures.display import drawn
 from lib.figures.drawing import DASHED, layer_map, plots, recall_frame, share_axis, share_of_training_axis
 from lib.figures.style import (
-    CLASS_COLOURS, MODEL_COLOURS, MUTED, PALETTE, WIDTH, label_ends, thin_ticks, training_axis,
+    CLASS_COLOURS, MODEL_COLOURS, PALETTE, WIDTH, label_ends, thin_ticks, training_axis,
 )  # fmt: skip
+from lib.figures.words import say, words
 from lib.formatting import join, percent, tokens_text
 
 MODELS = paper.published.MODELS
@@ -44,7 +45,7 @@ def bos_by_layer(published):
     """F1: published BOS heads of every layer at every revision, one map a model, coloured by the share of the layer."""
     data = paper.published.bos_by_layer(published)
     fig, (axes,) = _plots(1, 4.0)
-    words, floor = [], findings.F1.FLOOR_LAYERS
+    said, floor = [], findings.FLOOR_LAYERS
     for ax, (model, rows) in zip(axes, data.groupby("model", sort=False)):
         counts = rows.pivot(index="layer", columns="step", values="bos_heads")
         heads = rows["heads"].iloc[0]
@@ -58,16 +59,13 @@ def bos_by_layer(published):
         ax.set_xlabel("tokens")
         ax.title.set_fontsize("small")
         last = counts.iloc[:, -1]
-        words.append(
-            f"{MODELS[model]}: at most {counts.loc[list(floor)].to_numpy().max()} in layers 0 and 1; at the end "
-            f"{last.sum()} of {len(counts) * heads}, up to {last.max()} in a layer"
-        )
-    alt = f"Maps of published BOS heads, layer by revision, for 3 models. {'. '.join(words)}."
-    caption = (
-        "The paper's 1B panel (published counts, redrawn). Heads past 30x on the first token, layer by tokens; the colour is "
-        "their share of the layer. Red line: the floor of layers 0 and 1."
-    )
-    return drawn(fig, "F1_published", alt, caption, data)
+        said.append(
+            {
+                "label": MODELS[model], "floor": counts.loc[list(floor)].to_numpy().max(), "last": last.sum(),
+                "n": len(counts) * heads, "most": last.max(),
+            }
+        )  # fmt: skip
+    return drawn(fig, "F1_published", *words("F1_published", said), data)
 
 
 def bos_curves(published):
@@ -75,25 +73,21 @@ def bos_curves(published):
     data = paper.published.curves(published)
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
     training_axis(ax, data["tokens"])
-    words, ends = [], {1: [], -1: []}  # by side
+    said, ends = [], {1: [], -1: []}  # by side
     for model, curve in data.groupby("model", sort=False):
         label, colour, share = MODELS[model], COLOURS[model], curve["bos_fraction"]
-        first, last, end = percent(share.iloc[0]), percent(share.iloc[-1]), curve["tokens"].iloc[-1]
+        end, last = curve["tokens"].iloc[-1], share.iloc[-1]
         ax.plot(curve["tokens"], share, "-o", ms=4, color=colour, label=label)
         side = -1 if end < data["tokens"].max() / 10 else 1  # Pythia ends amid the other lines
-        ends[side].append((end, share.iloc[-1], f"{label} {last}", colour))
+        ends[side].append((end, last, f"{label} {percent(last)}", colour))
         step = share.diff().idxmax()
-        words.append(
-            f"{label} goes from {first} to {last}, "
-            f"its largest step {100 * share.diff()[step]:.1f} points at {_short(curve.loc[step, 'tokens'])}"
-        )
-    ax.axhline(findings.F3.SINK_FRACTION, **DASHED)
+        rise = {"first": share.iloc[0], "last": last, "points": 100 * share.diff()[step]}
+        said.append({"label": label, **rise, "at": _short(curve.loc[step, "tokens"])})
+    ax.axhline(findings.SINK_FRACTION, **DASHED)
     share_axis(ax, ylabel="BOS heads, share of all", ylim=(-0.03, 0.9))
     for side, labels in ends.items():
         label_ends(ax, labels, side=side)
-    alt = f"Lines of the published BOS fraction against training tokens. {'; '.join(words)}."
-    caption = "The paper's 1B panel (published counts, redrawn). Share of heads past 30x on the first token, whatever their highest class. Dashed: half."
-    return drawn(fig, "F2_published", alt, caption, data)
+    return drawn(fig, "F2_published", *words("F2_published", said), data)
 
 
 def order_of_emergence(published):
@@ -101,21 +95,21 @@ def order_of_emergence(published):
     data = paper.published.curves(published)
     met = paper.published.milestones(published).set_index(["model", "key"])["tokens"]
     fig, axes = _plots(2, 4.4, sharey="row")
-    words = []
+    said = []
     for (above, below), (model, curve) in zip(axes.T, data.groupby("model", sort=False)):
         x = curve["tokens"]
         above.plot(x, curve["induction_heads_at_30x"], "-o", ms=4, color=BLUE)
         above.plot(x, curve["induction_heads_at_50x"], "--s", ms=3.5, color=BLUE, alpha=0.8)
         below.plot(x, curve["bos_fraction"], "-o", ms=4, color=ORANGE)
         first = [met[model, key] for key in ("induction_3_at_30x", "bos_50")]
-        for ax, level in ((above, findings.F3.INDUCTION_HEADS), (below, findings.F3.SINK_FRACTION)):
+        for ax, level in ((above, findings.INDUCTION_HEADS), (below, findings.SINK_FRACTION)):
             ax.axhline(level, **DASHED)
             _tokens_axis(ax, x, "tokens" if ax is below else "")
             for tokens, colour in zip(first, (BLUE, ORANGE)):
                 if pd.notna(tokens):
                     ax.axvline(tokens, color=colour, lw=1, ls=":")
         induction, bos = ["never" if pd.isna(tokens) else f"at {_short(tokens)}" for tokens in first]
-        words.append(f"{MODELS[model]}: three induction heads {induction}, half of the heads BOS {bos}")
+        said.append({"label": MODELS[model], "induction": induction, "bos": bos})
     axes[0, 0].set_ylabel("induction heads")
     axes[0, 0].yaxis.set_major_locator(MaxNLocator(integer=True))
     share_axis(axes[1, 0], ylabel="BOS heads, share of all")
@@ -123,13 +117,7 @@ def order_of_emergence(published):
         last = curve.iloc[-1]
         ends = [(last["tokens"], last[f"induction_heads_at_{t}"], t, BLUE) for t in ("30x", "50x")]
         label_ends(ax, ends, fontsize="x-small")
-    alt = f"Lines of published induction heads and BOS fraction against training tokens, for 3 models. {'; '.join(words)}."
-    caption = (
-        "The paper's 1B panel (published counts, redrawn). Above: heads past 30x induction (solid), and past 50x among those of the "
-        "final circuit (dashed), the only ones listed. Below: share of heads past 30x on the first token. Dotted: the tokens at "
-        "which there are three induction heads at 30x (blue) and half of the heads are BOS heads (orange)."
-    )
-    return drawn(fig, "F3_published", alt, caption, data)
+    return drawn(fig, "F3_published", *words("F3_published", said), data)
 
 
 def recall_curves(published):
@@ -137,32 +125,25 @@ def recall_curves(published):
     at_50 = paper.published.recall(published, paper.published.CIRCUIT)
     at_30 = paper.published.recall(published, paper.published.CLASSIFY)
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
-    words, ends = [], []
+    said, ends = [], []
     for model, label in MODELS.items():
         firsts = []
         for rows, form, style in ((at_50, "-o", {"lw": 1.8, "zorder": 2}), (at_30, "--", {"lw": 1, "zorder": 3})):
             curve = rows[rows["model"] == model]
             ax.plot(curve["training"], curve["recall"], form, ms=4, color=COLOURS[model], **style)
-            firsts.append(curve[curve["recall"] >= findings.F4.RECALL - 1e-9].iloc[0])
+            firsts.append(curve[curve["recall"] >= findings.RECALL - 1e-9].iloc[0])
         first, first_at_30 = firsts
         ends.append((first.training, first.recall, label, COLOURS[model]))
-        words.append(
-            f"{label}, final circuit of {first.final}: two thirds after {100 * first.training:.2g} % of training at 50x, "
-            f"{100 * first_at_30.training:.2g} % at 30x"
-        )
+        at = {"at_50": 100 * first.training, "at_30": 100 * first_at_30.training}
+        said.append({"label": label, "n": first.final, **at})
     left = share_of_training_axis(ax, at_50["training"].min())
-    recall_frame(ax, left, findings.F4.EARLY, findings.F4.RECALL, ls=":")
+    recall_frame(ax, left, findings.EARLY, findings.RECALL, ls=":")
     ticks = 10.0 ** np.arange(-5, 1)
     ax.set_xticks(ticks, [f"{100 * t:g} %" for t in ticks])
     label_ends(ax, ends, side=-1)
-    alt = f"Lines of the published recall of the final induction circuit against the share of training done. {'; '.join(words)}."
-    caption = (
-        "The paper's 1B panel (published values, redrawn). Share of the final circuit (past 50x at the last revision) that is past 50x "
-        "(solid) and past 30x (dashed). Dotted: two thirds; grey: the first 2 % of training."
-    )
     data = at_50.rename(columns={"shared": "past_50x", "recall": "recall_at_50x"})
     data = data.assign(past_30x=at_30["shared"], recall_at_30x=at_30["recall"])
-    return drawn(fig, "F4_published", alt, caption, data)
+    return drawn(fig, "F4_published", *words("F4_published", said), data)
 
 
 def pr_and_selectivity(published):
@@ -171,19 +152,19 @@ def pr_and_selectivity(published):
     data = paper.published.elevated(published).assign(induction=published.selectivity["induction"])
     data["in_circuit"] = [key in leads.index for key in zip(data["model"], data["name"])]
     fig, axes = _plots(2, 5.0, sharey="row")
-    words = []
+    said = []
     for (above, below), (model, rows) in zip(axes.T, data.groupby("model", sort=False)):
         colours = iter([PALETTE[i] for i in (0, 1, 2, 4)])
         for name, head in sorted(rows.groupby("name", sort=False), key=lambda item: item[1]["in_circuit"].iloc[0]):
-            for ax, values in ((above, head["pr"]), (below, head["induction"].clip(lower=0.1))):
-                if not head["in_circuit"].iloc[0]:
+            inside = head["in_circuit"].iloc[0]
+            colour = next(colours) if inside else None
+            for ax, values, ls in ((above, head["pr"], "-"), (below, head["induction"].clip(lower=0.1), "--")):
+                if not inside:
                     ax.plot(head["tokens"], values, color="0.72", lw=1.2)
                     continue
-                colour = next(colours) if ax is above else colour
-                ls = "-" if ax is above else "--"
                 ax.plot(head["tokens"], values, color=colour, label=name, ls=ls, lw=1.5)
-                crossed = head["step"] == leads.loc[(model, name), "crossed_step"]
-                fill = "white" if leads.loc[(model, name), "left_censored"] else colour
+                lead = leads.loc[model, name]
+                crossed, fill = head["step"] == lead["crossed_step"], "white" if lead["left_censored"] else colour
                 ax.plot(head["tokens"][crossed], values[crossed], "o", ms=6, mfc=fill, mec=colour, mew=1.5, zorder=4)
         circuit, level = leads.loc[model], paper.published.start_level(published, model)
         readable = circuit[~circuit["left_censored"]]
@@ -194,24 +175,13 @@ def pr_and_selectivity(published):
         _tokens_axis(above, rows["tokens"], "")
         _tokens_axis(below, rows["tokens"], "tokens")
         above.legend(fontsize="x-small", frameon=True, loc="upper left", ncols=1 if model != "olmoe-1b-7b-0924" else 2)
-        words.append(
-            f"{MODELS[model]}, level {level:.1f}: PR elevated at or before the crossing in {led} of "
-            f"{len(readable)} circuit heads, {len(circuit) - len(readable)} past 50x from the first revision"
-        )
+        counts = {"led": led, "n": len(readable), "censored": len(circuit) - len(readable)}
+        said.append({"label": MODELS[model], "level": level, **counts})
     axes[0, 0].set(ylabel="participation ratio", ylim=(-4, 122))
     axes[1, 0].set_ylabel("induction selectivity")
     axes[1, 0].set_yticks([0.1, 1, 10, 100], ["≤ 0.1x", "1x", "10x", "100x"])
-    alt = (
-        "Lines of published PR and induction selectivity of 16 heads against training tokens, for 3 models. "
-        f"{'; '.join(words)}."
-    )
-    caption = (
-        "The paper's 1B panel (published values, redrawn). PR above, induction selectivity below. Heads of the final induction circuits in "
-        "colour, the listed heads of other classes in grey. Points: the first revision past 50x (grey dashes); hollow where that is the first revision there is, so "
-        "that no lead can be read. Dotted: twice the median PR of the listed heads at the first revision."
-    )
     columns = ["model", "revision", "step", "tokens", "layer", "head", "name", "pr", "induction", "in_circuit"]
-    return drawn(fig, "F5_published", alt, caption, data[columns])
+    return drawn(fig, "F5_published", *words("F5_published", said), data[columns])
 
 
 PUBLISHED_FIGURES = {
@@ -232,35 +202,29 @@ def overview(published, runs):
     for run in ours:
         heads, threshold = run.trajectory, run.counting.thresholds.classify
         counts = [
-            findings.counting.members(heads, cls, threshold, run.counting).sum(axis=-1)
-            for cls in ("induction", "first_token")
+            findings.members(heads, cls, threshold, run.counting).sum(axis=-1) for cls in ("induction", "first_token")
         ]
         models.append((run.spec.label, heads.tokens, *counts, len(heads.layer)))
     fig, axes = plots(2, len(MODELS), 4.6, sharey=True)
-    words, frames, ends = [], [], []
+    said, frames, ends = [], [], []
     for ax, (label, tokens, induction, bos, heads) in zip(axes.flat, models):
         x = _tokens_axis(ax, tokens, "")
         ax.set_title(label)
-        said = []
+        parts = []
         for cls, name, counts in (("induction", "induction", induction), ("first_token", "BOS", bos)):
             counts = np.asarray(counts)
             most = max(counts.max(), 1)
             ax.plot(x, counts / most, "-o", ms=3.5, color=CLASS_COLOURS[cls], label=f"{name} heads")
             ends.append((ax, (x[-1], counts[-1] / most, f"{counts[-1]} {name}", CLASS_COLOURS[cls])))
             frames.append(pd.DataFrame({"model": label, "tokens": tokens, "class": cls, "heads": counts, "of": heads}))
-            half = tokens_text(x[np.argmax(counts >= most / 2)])
-            said.append(f"{most} {name} heads at most, half of them by {half}" if counts.any() else f"no {name} head")
-        words.append(f"{label}: {join(said)}")
+            half = x[np.argmax(counts >= most / 2)]
+            parts.append(say("overview", "some" if counts.any() else "zero", name=name, most=most, half=half))
+        said.append({"label": label, "said": join(parts)})
     for ax in axes[:, 0]:
         share_axis(ax, ylim=(-0.05, 1.08), ylabel="share of its maximum")
     for ax in axes[-1]:
         ax.set_xlabel("training tokens")
     for ax in axes.flat:
         label_ends(ax, [end for of, end in ends if of is ax], fontsize="x-small")
-    alt = f"Lines of the numbers of induction heads and BOS heads against training tokens. {'; '.join(words)}."
-    caption = (
-        "Heads past 30x on the induction target (blue) and on the first token (orange), each as a share of the most that the model "
-        "ever has (in a small model a head or two can be all of it); the numbers are those at the end. Above: the paper's models, from its published counts. Below: the models of this "
-        f"book, with {join(dict.fromkeys(str(len(run.trajectory.layer)) for run in ours))} heads each, measured here."
-    )
-    return drawn(fig, "overview", alt, caption, pd.concat(frames))
+    sizes = join(dict.fromkeys(str(len(run.trajectory.layer)) for run in ours))
+    return drawn(fig, "overview", *words("overview", said, sizes=sizes), pd.concat(frames))

@@ -7,6 +7,7 @@ from lib import measure
 from lib.figures.display import drawn
 from lib.figures.drawing import plots, share_axis
 from lib.figures.style import CLASS_COLOURS, MUTED
+from lib.figures.words import words
 from lib.formatting import join, percent
 
 MARKS = {  # class: what is written under its target, and on which side
@@ -27,7 +28,7 @@ def last_query(run, label, rows, batch):
     names = run.trajectory.labels(np.ones(len(run.trajectory.layer), dtype=bool))
     rows = rows[:, names.index(label)]  # [sequence, position]
     n, seq_len = rows.shape
-    places = measure.metrics.class_positions(seq_len, batch.first_a.numpy())
+    places = measure.class_positions(seq_len, batch.first_a.numpy())
     targets = {cls: places[cls][:, 0] for cls in MARKS}
     fig, axes = plots(n, 1, 0.6 + 0.95 * n, sharex=True, sharey=True)
     for i, ax in enumerate(axes[:, 0]):
@@ -43,14 +44,9 @@ def last_query(run, label, rows, batch):
         share_axis(ax, ylim=(0, 1.02), xlim=(-1, seq_len), ylabel=f"sequence {i + 1}", xticks=[])
         ax.grid(False, axis="x")
     on = {cls: rows[np.arange(n), at] for cls, at in targets.items()}
-    alt = (
-        f"Bars of the attention of the last query of {label} of {run.title} over {seq_len} positions, for {n} sequences. "
-        f"On B, the token after the first A: {join(percent(value) for value in on['induction'])}; on the first token at "
-        f"most {percent(on['first_token'].max())}."
-    )
-    caption = (
-        f"Attention of the last query, an A, of head {label} of {run.title} in the first {n} sequences of the batch. "
-        "Marked: the first token, the first A, B behind it, the token before the query, the query itself."
+    induction = join(percent(value) for value in on["induction"])
+    said = words(
+        "explorer", run=run, label=label, seq_len=seq_len, n=n, induction=induction, first=on["first_token"].max()
     )
     data = pd.DataFrame(
         {
@@ -60,4 +56,4 @@ def last_query(run, label, rows, batch):
             "attention": rows.ravel(),
         }
     )
-    return drawn(fig, f"explorer_{run.model}_{run.revision}_{label}", alt, caption, data)
+    return drawn(fig, f"explorer_{run.model}_{run.revision}_{label}", *said, data)

@@ -15,16 +15,17 @@ from matplotlib.colors import LogNorm
 from lib import findings
 from lib.figures.display import drawn
 from lib.figures.drawing import (
-    DASHED, INTERVAL, THIN, bounds_of, line_with_band, named_lines, plots, recall_frame, share_axis, strip,
+    DASHED, INTERVAL, THIN, bounds_of, named_lines, plots, recall_frame, share_axis, strip,
 )  # fmt: skip
 from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, label_ends, shade, training_axis
-from lib.formatting import join, name_of, percent, times
+from lib.figures.words import say, words
+from lib.formatting import join, name_of, percent
 
 BLUE, ORANGE = CLASS_COLOURS["induction"], CLASS_COLOURS["first_token"]
 
 
 def share_of(mask, counting):
-    """The share of heads in a mask, as a function of heads; mask: lib.findings.counting.is_bos or in_circuit."""
+    """The share of heads in a mask, as a function of heads; mask: lib.findings.is_bos or in_circuit."""
     return lambda heads: mask(heads, counting).mean(axis=-1)
 
 
@@ -35,7 +36,7 @@ def number_of(mask, counting):
 
 def bos_by_layer(counting):
     """BOS heads of every layer, [..., layer], as a function of heads."""
-    return lambda heads: findings.counting.by_layer(heads, findings.counting.is_bos(heads, counting))
+    return lambda heads: findings.by_layer(heads, findings.is_bos(heads, counting))
 
 
 def first_token_map(run):
@@ -76,35 +77,28 @@ def first_token_map(run):
 
     per_layer = ", ".join(f"{n} in layer {layer}" for layer, n in enumerate(counts["paper baseline"]))
     top = now.loc[now["selectivity_first_token"].idxmax()]
-    alt = (
-        f"Heat map of first-token selectivity for {len(now)} heads of {run.title}, and bars of BOS heads a layer: "
-        f"{per_layer}. Highest: {name_of(int(top.layer), int(top['head']))} with "
-        f"{times(top.selectivity_first_token)} and {percent(top.attention_first_token)} of its attention."
-    )
-    caption = (
-        f"First-token selectivity under the paper's baseline, N = {now['n_sequences'].iloc[0]:,}. Framed: "
-        f"{times(thresholds.classify)} or more; dotted if the first token gets under "
-        f"{percent(thresholds.mass_floor)} of the attention all the same. Bars: counts under three criteria, with "
-        f"the {INTERVAL}."
-    )
+    said = words(
+        "F1_run", run=run, interval=INTERVAL, n=len(now), per_layer=per_layer, name=name_of(int(top["layer"]), int(top["head"])), top=top,
+        n_sequences=now["n_sequences"].iloc[0], thresholds=thresholds,
+    )  # fmt: skip
     measured = ("selectivity_first_token", "selectivity_clean_first_token", "attention_first_token", "sink_mass")
     data = now[["layer", "head", *_with_interval(*measured)]]
-    return drawn(fig, _name("F1", run), alt, caption, data)
+    return drawn(fig, _name("F1", run), *said, data)
 
 
 def bos_curve(run):
     """F2: the BOS fraction over training, counted in five ways."""
     trajectory, counting = run.trajectory, run.counting
     history = trajectory.upto(trajectory.step(run.revision))
-    curve = findings.F2.bos_curves(history, counting)
-    shape, end, size = findings.F2.shape_of(curve["paper"])
-    low, high = bounds_of(history, share_of(findings.counting.is_bos, counting))
+    curve = findings.fractions_by_counting(history, counting)
+    shape, end, size = findings.shape_of(curve["paper"])
+    low, high = bounds_of(history, share_of(findings.is_bos, counting))
     ways = {
         "paper": ("paper baseline", ORANGE, "-o"),
         "clean": ("clean baseline", MUTED, "-s"),
         "best_class": ("best class", PALETTE[7], "--^"),
         "with_mass": (f"with {percent(counting.thresholds.mass_floor)} of attention", PALETTE[3], ":D"),
-        "mass": (f"sink mass over {findings.counting.SINK_MASS:g}", PALETTE[4], "--v"),
+        "mass": (f"sink mass over {findings.SINK_MASS:g}", PALETTE[4], "--v"),
     }
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     here = training_axis(ax, trajectory.tokens)[: len(curve)]
@@ -114,26 +108,21 @@ def bos_curve(run):
     if size > 0:
         ax.axvspan(here[end - 1], here[end], color=ORANGE, alpha=0.12, lw=0)
     points = ", ".join(f"{percent(v)} at {r}" for r, v in zip(curve["revision"], curve["paper"]))
-    alt = f"Line of the BOS fraction of {run.spec.label} against training tokens (log scale): {points}. Shape so far: {shape}."
-    caption = (
-        f"BOS heads as a share of all {len(trajectory.layer)} heads, up to {run.revision}, counted in five ways: any head past 30x "
-        f"under either baseline, by best class, with a floor of attention, and by sink mass alone. Band: {INTERVAL}. "
-        "Shaded column: the largest step between neighbouring revisions."
-    )
-    return drawn(fig, _name("F2", run), alt, caption, curve.assign(paper_low=low, paper_high=high))
+    said = words("F2_run", run=run, interval=INTERVAL, n=len(trajectory.layer), points=points, shape=shape)
+    return drawn(fig, _name("F2", run), *said, curve.assign(paper_low=low, paper_high=high))
 
 
 def milestones(run):
     """F3: induction heads above, BOS fraction below, with the first crossing of each milestone."""
     trajectory, counting = run.trajectory, run.counting
-    is_bos, in_circuit = findings.counting.is_bos, findings.counting.in_circuit
+    is_bos, in_circuit = findings.is_bos, findings.in_circuit
     history = trajectory.upto(trajectory.step(run.revision))
     circuit, bos = number_of(in_circuit, counting)(history), share_of(is_bos, counting)(history)
     circuit_bounds = bounds_of(history, number_of(in_circuit, counting))
     bos_bounds = bounds_of(history, share_of(is_bos, counting))
     clean = number_of(in_circuit, replace(counting, baseline="clean"))(history)
     by_mass = share_of(is_bos, replace(counting, by="mass"))(history)
-    _, _, (induction, sink), _ = findings.F3.order_rule(circuit, bos, trajectory.tokens)
+    _, _, (induction, sink), _ = findings.order_rule(circuit, bos, trajectory.tokens)
 
     fig, ((top,), (bottom,)) = plots(2, 1, 4.6, sharex=True)
     x = training_axis(top, trajectory.tokens, "")
@@ -143,11 +132,11 @@ def milestones(run):
     top.set(title="Induction circuit", ylabel="heads past 50x", ylim=(-0.3, max(5.5, 1.1 * most)))
     share_axis(bottom, title="BOS heads", ylabel="share of all heads", ylim=(-0.03, max(0.6, 1.1 * bos.max())))
     baselines = (circuit, "paper baseline", BLUE, "-o"), (clean, "clean baseline", MUTED, "--s", THIN)
-    sinks = f"sink mass > {findings.counting.SINK_MASS:g}"
+    sinks = f"sink mass > {findings.SINK_MASS:g}"
     measures = (bos, "past 30x", ORANGE, "-o"), (by_mass, sinks, PALETTE[4], "--v", THIN)
     for ax, lines, bounds, level, step in (
-        (top, baselines, circuit_bounds, findings.F3.INDUCTION_HEADS, induction),
-        (bottom, measures, bos_bounds, findings.F3.SINK_FRACTION, sink),
+        (top, baselines, circuit_bounds, findings.INDUCTION_HEADS, induction),
+        (bottom, measures, bos_bounds, findings.SINK_FRACTION, sink),
     ):
         named_lines(ax, here, lines)
         shade(ax, here, bounds, lines[0][2])
@@ -155,16 +144,8 @@ def milestones(run):
         if step is not None:
             ax.axvline(x[step], color=lines[0][2], lw=1.2, alpha=0.6)
 
-    first = lambda step: "not reached" if step is None else f"at {trajectory.names[step]}"  # noqa: E731
-    alt = (
-        f"Two lines against training tokens for {run.spec.label} up to {run.revision}: heads past 50x induction end at "
-        f"{circuit[-1]} (three or more: {first(induction)}), BOS heads end at {percent(bos[-1])} "
-        f"(half of all: {first(sink)})."
-    )
-    caption = (
-        "Dashed horizontals: three heads, and half of all heads. A vertical line marks the revision that first reaches "
-        f"it. Bands: {INTERVAL}."
-    )
+    first = ["not reached" if step is None else f"at {trajectory.names[step]}" for step in (induction, sink)]
+    said = words("F3_run", run=run, interval=INTERVAL, circuit=circuit[-1], bos=bos[-1], first=first)
     data = pd.DataFrame(
         {
             "revision": history.names,
@@ -179,14 +160,14 @@ def milestones(run):
             "bos_fraction_sink_mass": by_mass,
         }
     )
-    return drawn(fig, _name("F3", run), alt, caption, data)
+    return drawn(fig, _name("F3", run), *said, data)
 
 
 def recall_of(counting):
     """Share of the final circuit found at each step, [..., step], as a function of heads; missing without a circuit."""
 
     def statistic(heads):
-        found = findings.counting.in_circuit(heads, counting)
+        found = findings.in_circuit(heads, counting)
         final = found[..., -1:, :]
         with np.errstate(invalid="ignore"):
             return (found & final).sum(axis=-1) / final.sum(axis=-1)
@@ -196,15 +177,15 @@ def recall_of(counting):
 
 def recall(run):
     """F4: recall and precision of the circuit against the final one, over training."""
-    trajectory, counting, F4 = run.trajectory, run.counting, findings.F4
+    trajectory, counting = run.trajectory, run.counting
     n = trajectory.step(run.revision) + 1
-    at = F4.circuit_recall(trajectory, counting).iloc[:n]
-    lower = F4.circuit_recall(trajectory, counting, counting.thresholds.classify).iloc[:n]
-    clean = F4.circuit_recall(trajectory, replace(counting, baseline="clean")).iloc[:n]
+    at = findings.circuit_recall(trajectory, counting).iloc[:n]
+    lower = findings.circuit_recall(trajectory, counting, counting.thresholds.classify).iloc[:n]
+    clean = findings.circuit_recall(trajectory, replace(counting, baseline="clean")).iloc[:n]
     low, high = (bound[:n] for bound in bounds_of(trajectory, recall_of(counting)))
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     x = training_axis(ax, trajectory.tokens)[:n]
-    recall_frame(ax, ax.get_xlim()[0], F4.EARLY * trajectory.tokens.max(), F4.RECALL)
+    recall_frame(ax, ax.get_xlim()[0], findings.EARLY * trajectory.tokens.max(), findings.RECALL)
     ax.set_ylabel("share of heads")
     lines = (
         (at["recall"], "recall, 50x", BLUE, "-o"),
@@ -217,42 +198,30 @@ def recall(run):
     points = ", ".join(
         f"{'undefined' if pd.isna(v) else percent(v)} at {r}" for r, v in zip(at["revision"], at["recall"])
     )
-    alt = f"Line of the recall of {run.spec.label}'s final induction circuit against training tokens: {points}."
-    caption = (
-        f"Heads past 50x up to {run.revision} against those of the last revision. Dashed: two thirds. "
-        f"Grey: the first 2 % of training. Band: {INTERVAL}."
-    )
+    said = words("F4_run", run=run, interval=INTERVAL, points=points)
     data = at.assign(recall_low=low, recall_high=high, recall_at_30x=lower["recall"], recall_clean=clean["recall"])
-    return drawn(fig, _name("F4", run), alt, caption, data)
+    return drawn(fig, _name("F4", run), *said, data)
 
 
 def pr_against_selectivity(run):
     """F5: each circuit head's path through training in the plane of selectivity and PR."""
     trajectory, counting = run.trajectory, run.counting
     history = trajectory.upto(trajectory.step(run.revision))
-    inside = findings.counting.in_circuit(trajectory, counting)[-1]
+    inside = findings.in_circuit(trajectory, counting)[-1]
     fig, ax = plt.subplots(figsize=(WIDTH, 4.0), layout="constrained")
     level = pr_plane(ax, history, inside, counting, run.baseline_ceiling)
     ax.set_ylabel("participation ratio of z")
-    ends = "; ".join(
-        f"{name} from PR {history['pr'][0, i]:.1f} to {history['pr'][-1, i]:.1f} and from "
-        f"{times(history['selectivity_induction'][0, i])} to {times(history['selectivity_induction'][-1, i])}"
+    pr, selectivity = history["pr"][[0, -1]], history["selectivity_induction"][[0, -1]]
+    paths = [
+        {"name": name, "pr": pr[:, i], "selectivity": selectivity[:, i]}
         for name, i in zip(history.labels(inside), np.flatnonzero(inside))
-    )
-    alt = (
-        f"Paths of the {inside.sum()} heads of {run.spec.label}'s final induction circuit in the plane of induction "
-        f"selectivity and participation ratio, up to {run.revision}" + (f": {ends}." if ends else ": there are none.")
-    )
-    caption = (
-        f"One line a head of the final circuit, one point a revision, a ring at {run.revision}, bars: {INTERVAL}; grey: "
-        f"all other heads at {run.revision}. Verticals: 50x, and the ceiling of {times(run.baseline_ceiling)} that the "
-        f"paper's baseline sets; dotted horizontal: the level from which PR counts as elevated ({level:.1f})."
-    )
+    ]
+    said = words("F5_run", paths, run=run, interval=INTERVAL, n=inside.sum(), level=level)
     until = run.heads[run.heads["step"] < len(history.names)]
     is_inside = np.isin([name_of(*h) for h in zip(until["layer"], until["head"])], history.labels(inside))
     columns = ["revision", "tokens", "layer", "head", *_with_interval("selectivity_induction", "pr")]
     columns += ["selectivity_clean_induction", "attention_induction", "pr_centred", "pr_ceiling"]
-    return drawn(fig, _name("F5", run), alt, caption, until.loc[is_inside, columns])
+    return drawn(fig, _name("F5", run), *said, until.loc[is_inside, columns])
 
 
 def pr_plane(ax, history, inside, counting, ceiling):
@@ -275,7 +244,7 @@ def pr_plane(ax, history, inside, counting, ceiling):
         ends.append((x[-1, i], y[-1, i], name, colour))
     if len(ends) <= 8:
         label_ends(ax, ends)
-    level = float(findings.F5.elevation_steps(history, counting)[1].min())
+    level = float(findings.elevation_steps(history, counting)[1].min())
     ax.axvline(counting.thresholds.induction_circuit, **DASHED)
     if np.isfinite(ceiling):
         ax.axvline(ceiling, color=PALETTE[3], ls=":", lw=1.2)
@@ -291,31 +260,30 @@ def sensitivity(run, finding):
     sweeps = finding.sweeps
     fig, axes = plots(1, sweeps["swept"].nunique(), 0.75 + 0.26 * sweeps["counting"].nunique(), sharey=True)
     strips(axes[0], finding, run.panel.thresholds, "times the baseline")
-    alt, caption = strip_words({run.spec.label: finding})
-    return drawn(fig, f"{_name(finding.id, run)}_assumptions", alt, caption, sweeps)
+    said = strip_words({run.spec.label: finding})
+    return drawn(fig, f"{_name(finding.id, run)}_assumptions", *said, sweeps)
 
 
 def strips(axes, finding, thresholds, unit):
     """Draw a finding's verdicts, a strip on each of the axes for a threshold that decides it."""
     for ax, (name, sweep) in zip(axes, finding.sweeps.groupby("swept", sort=False)):
         strip(ax, sweep, getattr(thresholds, name))
-        ax.set_xlabel(f"{findings.judging.SWEPT[name]} ({unit})", fontsize="small")
+        ax.set_xlabel(f"{findings.SWEPT[name]} ({unit})", fontsize="small")
 
 
 def strip_words(by_model):
-    """(alt text, caption) of the strips of {model label: lib.findings.judging.Finding}."""
-    parts, same = [], []
-    for label, finding in by_model.items():
-        verdicts = finding.sweeps["verdict"]
-        said = join(f"{n} {verdict}" for verdict, n in verdicts.value_counts().items())
-        parts.append(f"{label}: {said} of {len(verdicts)} combinations, {finding.verdict} as the paper counts")
-        same.append(f"{label}: the same verdict in {percent((verdicts == finding.verdict).mean())} of the cells.")
-    alt = f"Strips of verdicts, assumptions by thresholds from 10x to 100x. {'; '.join(parts)}."
-    caption = (
-        "What the verdict would be (✓ holds, ✗ fails, ? undetermined) under each assumption, at thresholds from 10x to "
-        f"100x; framed: the panel's threshold. {' '.join(same)}"
-    )
-    return alt, caption
+    """(alt text, caption) of the strips of {model label: lib.findings.Finding}."""
+    models = [
+        {
+            "label": label,
+            "counts": join(f"{n} {verdict}" for verdict, n in finding.sweeps["verdict"].value_counts().items()),
+            "n": len(finding.sweeps),
+            "verdict": finding.verdict,
+            "same": (finding.sweeps["verdict"] == finding.verdict).mean(),
+        }
+        for label, finding in by_model.items()
+    ]
+    return words("assumptions", models, same=" ".join(say("assumptions", "same", **about) for about in models))
 
 
 def _with_interval(*columns):

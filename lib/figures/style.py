@@ -31,7 +31,6 @@ VERDICT_COLOURS = {
     "fails": ("#fbdcd3", "#8a1f06"),
     "undetermined": ("#e4e6ea", "#3b4350"),
 }
-VERDICT_MARKS = {"holds": "✓", "fails": "✗", "undetermined": "?"}
 
 sns.set_theme(style="whitegrid", context="notebook", font_scale=0.85, palette="colorblind")
 

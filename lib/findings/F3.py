@@ -2,67 +2,70 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from lib.findings.counting import in_circuit, is_bos, members
-from lib.findings.counting import thin as thin_of
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
-from lib.formatting import join, percent, plural, sure, times, tokens_text
+from lib.findings.counting import Counting, Trajectory, in_circuit, is_bos, members, thin
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
+from lib.formatting import join, percent, plural, sure, sure_each, times, tokens_text
 
 INDUCTION_HEADS = 3
 SINK_FRACTION = 0.50
 
 
-def order_rule(induction, bos, tokens):
+def _first(mask: np.ndarray) -> int | None:
+    return int(mask.argmax()) if mask.any() else None
+
+
+def order_rule(
+    induction: ArrayLike, bos: ArrayLike, tokens: np.ndarray
+) -> tuple[str, str, tuple[int | None, int | None], float | None]:
     """F3's verdict from induction heads and BOS fractions by revision: (verdict, gist, steps, gap).
 
     induction: counts [step].  bos: fractions [step].  tokens [step].  steps: first
     step with the induction circuit, and with half of all heads BOS (None if never).
     gap: tokens of the second over tokens of the first, None if undefined.
     """
-    first = lambda mask: int(mask.argmax()) if mask.any() else None  # noqa: E731
-    at_induction, at_sink = first(np.asarray(induction) >= INDUCTION_HEADS), first(np.asarray(bos) >= SINK_FRACTION)
+    at_induction, at_sink = _first(np.asarray(induction) >= INDUCTION_HEADS), _first(np.asarray(bos) >= SINK_FRACTION)
     gap = None
     if at_induction is not None and at_sink is not None and tokens[at_induction]:
         gap = float(tokens[at_sink] / tokens[at_induction])
-    if at_sink is None:
+    if at_sink is None or at_sink == at_induction:
         verdict = UNDETERMINED
-    elif at_induction is None or at_sink < at_induction:
-        verdict = FAILS
     else:
-        verdict = HOLDS if at_induction < at_sink else UNDETERMINED
-    when = lambda step: "never" if step is None else f"at {tokens_text(tokens[step])}"  # noqa: E731
-    gist = f"induction {when(at_induction)}, half BOS {when(at_sink)}" + (f" ({times(gap)})" if gap else "")
+        verdict = FAILS if at_induction is None or at_sink < at_induction else HOLDS
+    when = ["never" if step is None else f"at {tokens_text(tokens[step])}" for step in (at_induction, at_sink)]
+    gist = f"induction {when[0]}, half BOS {when[1]}" + (f" ({times(gap)})" if gap else "")
     return verdict, gist, (at_induction, at_sink), gap
 
 
-MILESTONES = {
-    **{f"induction_{n}": f"induction circuit of {n} heads or more" for n in (INDUCTION_HEADS, 5)},
-    **{f"bos_{p}": f"BOS heads at {p} % or more" for p in (10, 30, round(100 * SINK_FRACTION), 70)},
-    "previous_token_30": "30 previous-token heads or more",
-    "self_30": "30 self heads or more",
+MILESTONES = {  # key: (in words, what is counted, from what on it is met)
+    "induction_3": ("induction circuit of 3 heads or more", "induction", INDUCTION_HEADS),
+    "induction_5": ("induction circuit of 5 heads or more", "induction", 5),
+    "bos_10": ("BOS heads at 10 % or more", "BOS fraction", 0.1),
+    "bos_30": ("BOS heads at 30 % or more", "BOS fraction", 0.3),
+    "bos_50": ("BOS heads at 50 % or more", "BOS fraction", SINK_FRACTION),
+    "bos_70": ("BOS heads at 70 % or more", "BOS fraction", 0.7),
+    "previous_token_30": ("30 previous-token heads or more", "previous_token", 30),
+    "self_30": ("30 self heads or more", "self", 30),
 }
 
 
-def milestone_steps(heads, counting):
+def milestone_steps(heads: Trajectory, counting: Counting) -> dict[str, int | None]:
     """First step at which each milestone of the paper is met: {key: step, None if never}."""
-    induction = in_circuit(heads, counting).sum(axis=-1)
-    bos = is_bos(heads, counting).mean(axis=-1)
-    reached = {f"induction_{n}": induction >= n for n in (INDUCTION_HEADS, 5)}
-    reached |= {f"bos_{p}": bos >= p / 100 for p in (10, 30, round(100 * SINK_FRACTION), 70)}
+    counted = {"induction": in_circuit(heads, counting).sum(axis=-1)}
+    counted["BOS fraction"] = is_bos(heads, counting).mean(axis=-1)
     for cls in ("previous_token", "self"):
-        reached[f"{cls}_30"] = members(heads, cls, counting.thresholds.classify, counting).sum(axis=-1) >= 30
-    return {key: int(mask.argmax()) if mask.any() else None for key, mask in reached.items()}
+        counted[cls] = members(heads, cls, counting.thresholds.classify, counting).sum(axis=-1)
+    return {key: _first(counted[what] >= level) for key, (_, what, level) in MILESTONES.items()}
 
 
-def in_a_number(numbers):
+def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     """How many models ever have half of their heads on the first token."""
-    return (
-        f"{sum(n['milestones']['bos_50'] is not None for n in numbers.values())} of {len(numbers)}",
-        "models ever have half of their heads on the first token",
-    )
+    reached = sum(n["milestones"]["bos_50"] is not None for n in numbers.values())
+    return f"{reached} of {len(numbers)}", "models ever have half of their heads on the first token"
 
 
-@finding(
+@Rule(
     "F3",
     "Induction comes first",
     "Induction circuits form before attention sinks: at 23B tokens against 264B for half of the heads in OLMo (11.5x), "
@@ -74,26 +77,26 @@ def in_a_number(numbers):
     },
     sweeps=("classify", "induction_circuit"),
     in_a_number=in_a_number,
-    holds="the induction circuit has 3 heads or more at an earlier revision than the one at which BOS heads make half "
-    "of all heads",
-    fails="BOS heads make half of all heads at an earlier revision",
-    undetermined="only the induction circuit has been reached, or neither, or both at the same revision",
+    words={
+        HOLDS: "the induction circuit has 3 heads or more at an earlier revision than the one at which BOS heads make half "
+        "of all heads",
+        FAILS: "BOS heads make half of all heads at an earlier revision",
+        UNDETERMINED: "only the induction circuit has been reached, or neither, or both at the same revision",
+    },
 )
-def induction_first(heads, at, counting, counterpart=None):
+def induction_first(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F3: which milestones are met up to this revision, and the gap in tokens."""
     history = heads.upto(at)
     names, tokens = heads.names, heads.tokens
     steps = milestone_steps(history, counting)
     circuit, bos = in_circuit(history, counting).sum(axis=-1), is_bos(history, counting).mean(axis=-1)
     verdict, gist, (induction, sink), gap = order_rule(circuit, bos, tokens)
-    open_gap = None
-    if induction is not None and sink is None and tokens[induction]:
-        open_gap = float(tokens[at] / tokens[induction])
-    censored = induction == 0
+    is_open = induction is not None and sink is None and tokens[induction]
+    open_gap = float(tokens[at] / tokens[induction]) if is_open else None
     if induction is not None and sink is not None:
         where = f"induction at {names[induction]}, half of the heads BOS at {names[sink]}"
         if verdict == HOLDS:
-            at_least = "at least " if censored else ""
+            at_least = "at least " if induction == 0 else ""
             reason = f"Induction came first ({where})" + (f", {at_least}{times(gap)} fewer tokens." if gap else ".")
         elif verdict == FAILS:
             reason = f"The sinks came first ({where})."
@@ -102,8 +105,9 @@ def induction_first(heads, at, counting, counterpart=None):
     elif sink is not None:
         reason = f"Half of the heads were BOS heads at {names[sink]}, and no induction circuit of 3 heads has formed."
     elif induction is not None:
-        reason = f"The induction circuit stood at {names[induction]}; BOS heads have not reached half of all heads" + (
-            f", so if they ever do, the gap is {open_gap:.3g}x or more." if open_gap and open_gap > 1 else "."
+        so_far = f", so if they ever do, the gap is {open_gap:.3g}x or more" if open_gap and open_gap > 1 else ""
+        reason = (
+            f"The induction circuit stood at {names[induction]}; BOS heads have not reached half of all heads{so_far}."
         )
     else:
         reason = "Neither an induction circuit of 3 heads nor 50 % of BOS heads has been seen."
@@ -112,39 +116,40 @@ def induction_first(heads, at, counting, counterpart=None):
         "milestone_steps": list(steps.values()),
         "gap": gap,
         "open_gap": open_gap,
-        "left_censored": bool(censored),
+        "left_censored": induction == 0,
         "induction_heads": int(circuit[at]),
         "bos_fraction": float(bos[at]),
     }
 
-    def write(intervals):
-        bounds = intervals.get("milestone_steps")
-        name = lambda step: "not reached" if step is None else names[int(step)]  # noqa: E731
-        rows = []
-        for i, (key, step) in enumerate(steps.items()):
-            related = induction is not None and tokens[induction] and step is not None
-            rows.append(
-                {
-                    "milestone": MILESTONES[key],
-                    "first revision": sure(name(step), None if bounds is None else (bounds[0][i], bounds[1][i]), name),
-                    "tokens": "–" if step is None else tokens_text(tokens[step]),
-                    "after induction": f"{tokens[step] / tokens[induction]:.3g}x" if related else "–",
-                }
-            )
-        reached = sum(step is not None for step in steps.values())
-        statement = (
-            f"Milestones reached up to here: {reached} of {len(steps)}. At this checkpoint the induction circuit has "
-            f"{plural(int(circuit[at]), 'head')}{sure('', intervals.get('induction_heads'))} and {percent(bos[at])} "
-            f"of the {len(heads.layer)} heads are BOS heads{sure('', intervals.get('bos_fraction'), percent)}."
+    def write(intervals: dict) -> tuple[str, pd.DataFrame]:
+        def name(step: float | None) -> str:
+            return "not reached" if step is None else names[int(step)]
+
+        reached = list(steps.values())
+        start = tokens[induction] if induction is not None else 0
+        table = pd.DataFrame(
+            {
+                "milestone": [words for words, *_ in MILESTONES.values()],
+                "first revision": sure_each(reached, intervals.get("milestone_steps"), name),
+                "tokens": ["–" if s is None else tokens_text(tokens[s]) for s in reached],
+                "after induction": ["–" if s is None or not start else f"{tokens[s] / start:.3g}x" for s in reached],
+            }
         )
-        thin = thin_of(history, "induction", counting.thresholds.induction_circuit, counting)[at]
-        if thin.any():
+        statement = (
+            f"Milestones reached up to here: {len(steps) - reached.count(None)} of {len(steps)}. At this checkpoint the "
+            f"induction circuit has {plural(int(circuit[at]), 'head')}{sure('', intervals.get('induction_heads'))} and "
+            f"{percent(bos[at])} of the {len(heads.layer)} heads are BOS heads"
+            f"{sure('', intervals.get('bos_fraction'), percent)}."
+        )
+        thresholds = counting.thresholds
+        without_mass = thin(history, "induction", thresholds.induction_circuit, counting)[at]
+        if without_mass.any():
             statement += (
-                f" {join(heads.labels(thin))} pass {times(counting.thresholds.induction_circuit)} with under "
-                f"{percent(counting.thresholds.mass_floor)} of the attention on the target."
+                f" {join(heads.labels(without_mass))} pass {times(thresholds.induction_circuit)} with under "
+                f"{percent(thresholds.mass_floor)} of the attention on the target."
             )
         if len(heads.layer) < 30:
             statement += f" (The two milestones of 30 heads cannot be met by a model of {len(heads.layer)} heads.)"
-        return statement, pd.DataFrame(rows)
+        return statement, table
 
     return Judgement(verdict, reason, gist, numbers, write)

@@ -2,17 +2,18 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from lib.findings.counting import in_circuit
+from lib.findings.counting import Counting, Trajectory, in_circuit
 from lib.findings.F3 import INDUCTION_HEADS
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
-from lib.formatting import join, percent, plural, sure, times
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
+from lib.formatting import join, percent, plural, sure, sure_each, times
 
 RECALL = 2 / 3
 EARLY = 0.02
 
 
-def recall_rule(shared, n_final, training):
+def recall_rule(shared: ArrayLike, n_final: int, training: ArrayLike) -> tuple[str, str, int | None]:
     """F4's verdict from heads of the final circuit found by revision: (verdict, gist, step that reached it).
 
     shared: counts [step] up to now.  n_final: size of the final circuit.  training:
@@ -26,15 +27,12 @@ def recall_rule(shared, n_final, training):
         step = int(reached.argmax())
         verdict = HOLDS if training[step] <= EARLY else FAILS
         return verdict, f"{shared[step]} of {n_final} after {100 * training[step]:.3g} % of training", step
-    verdict = FAILS if training[len(shared) - 1] > EARLY else UNDETERMINED
-    return (
-        verdict,
-        f"at most {shared.max()} of {n_final} after {percent(training[len(shared) - 1])} of training",
-        None,
-    )
+    now = training[len(shared) - 1]
+    gist = f"at most {shared.max()} of {n_final} after {percent(now)} of training"
+    return FAILS if now > EARLY else UNDETERMINED, gist, None
 
 
-def circuit_recall(heads, counting, threshold=None):
+def circuit_recall(heads: Trajectory, counting: Counting, threshold: float | None = None) -> pd.DataFrame:
     """Recall and precision of the induction circuit against the last revision's, one row a revision.
 
     threshold: of the circuit found on the way; the final one is always defined by the
@@ -58,7 +56,7 @@ def circuit_recall(heads, counting, threshold=None):
     )
 
 
-def in_a_number(numbers):
+def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
     """The earliest share of training at which two thirds of a final circuit are there."""
     reached = [n["reached_training"] for n in numbers.values() if n["reached_training"] is not None]
     if not reached:
@@ -66,7 +64,7 @@ def in_a_number(numbers):
     return percent(min(reached)), "of training is done when two thirds of a final circuit are there, at the earliest"
 
 
-@finding(
+@Rule(
     "F4",
     "The circuit is found early",
     "Two thirds of the final induction circuit is found within 0.3 to 2 % of training: OLMo at 10B tokens, OLMoE at "
@@ -78,12 +76,14 @@ def in_a_number(numbers):
     },
     sweeps=("induction_circuit",),
     in_a_number=in_a_number,
-    holds="recall of the final induction circuit (the heads past 50x at the last revision) reaches two thirds at a "
-    "revision within the first 2 % of training",
-    fails="it is reached only later, or 2 % of training has passed without it",
-    undetermined="the final circuit has fewer than 3 heads, or neither has happened yet",
+    words={
+        HOLDS: "recall of the final induction circuit (the heads past 50x at the last revision) reaches two thirds at a "
+        "revision within the first 2 % of training",
+        FAILS: "it is reached only later, or 2 % of training has passed without it",
+        UNDETERMINED: "the final circuit has fewer than 3 heads, or neither has happened yet",
+    },
 )
-def early_circuit(heads, at, counting, counterpart=None):
+def early_circuit(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F4: recall and precision of this revision's circuit against the final one."""
     found = in_circuit(heads, counting)
     final = found[-1]
@@ -98,27 +98,31 @@ def early_circuit(heads, at, counting, counterpart=None):
             f"after {percent(training[step])} of training ({'within' if verdict == HOLDS else 'not within'} 2 %)."
         )
     elif verdict == FAILS:
-        reason = f"After {percent(training[at])} of training the highest recall is {int(shared.max())} of {n_final} heads, below two thirds."
+        highest = f"{shared.max()} of {n_final} heads"
+        reason = f"After {percent(training[at])} of training the highest recall is {highest}, below two thirds."
     else:
         reason = f"Recall is {shared[at]} of {n_final} heads, and only {percent(training[at])} of training has passed."
-    n_here = int(found[at].sum())
+    n_here, names = int(found[at].sum()), heads.labels(final)
+    recalls = [float(n / n_final) if n_final else None for n in shared]
+    precision = float(shared[at] / n_here) if n_here else None
     numbers = {
-        "final_circuit": heads.labels(final),
+        "final_circuit": names,
         "final_heads": n_final,
         "circuit_heads": n_here,
-        "recall": float(shared[at] / n_final) if n_final else None,
-        "precision": float(shared[at] / n_here) if n_here else None,
+        "recall": recalls[at],
+        "precision": precision,
         "training": float(training[at]),
         "reached_at": None if step is None else heads.names[step],
         "reached_training": None if step is None else float(training[step]),
-        "recalls": [float(s / n_final) if n_final else None for s in shared],
+        "recalls": recalls,
     }
 
-    def write(intervals):
+    def share(value: float | None) -> str:
+        return "–" if pd.isna(value) else percent(value)
+
+    def write(intervals: dict) -> tuple[str, pd.DataFrame]:
         curve = circuit_recall(heads, counting).iloc[: at + 1]
         lower = circuit_recall(heads, counting, counting.thresholds.classify).iloc[: at + 1]
-        bounds = intervals.get("recalls")
-        share = lambda v: "–" if v is None or pd.isna(v) else percent(v)  # noqa: E731
         past = times(counting.thresholds.induction_circuit)
         table = pd.DataFrame(
             {
@@ -126,27 +130,20 @@ def early_circuit(heads, at, counting, counterpart=None):
                 "training": curve.training.map(percent),
                 f"heads past {past}": curve.circuit,
                 "of the final circuit": [f"{s} of {n_final}" for s in curve.shared],
-                "recall": [
-                    sure(share(v), None if bounds is None else (bounds[0][i], bounds[1][i]), share)
-                    for i, v in enumerate(curve.recall)
-                ],
+                "recall": sure_each(curve.recall, intervals.get("recalls"), share),
                 "precision": curve.precision.map(share),
                 f"recall at {times(counting.thresholds.classify)}": lower.recall.map(share),
             }
         )
-        names = heads.labels(final)
         statement = (
             f"The final circuit has {plural(n_final, 'head')}{sure('', intervals.get('final_heads'))}"
-            + (f": {join(names)}" if names else "")
-            + f". After {percent(training[at])} of training {plural(n_here, 'head')} "
-            f"{'is' if n_here == 1 else 'are'} past {past}{sure('', intervals.get('circuit_heads'))}"
-            + (
-                f", {shared[at]} of them in the final circuit: recall {share(numbers['recall'])}, "
-                f"precision {share(numbers['precision'])}."
-                if n_here and n_final
-                else "."
-            )
+            f"{f': {join(names)}' if names else ''}. After {percent(training[at])} of training "
+            f"{plural(n_here, 'head')} {'is' if n_here == 1 else 'are'} past {past}"
+            f"{sure('', intervals.get('circuit_heads'))}"
         )
-        return statement, table.reset_index(drop=True)
+        if n_here and n_final:
+            both = f"recall {share(recalls[at])}, precision {share(precision)}"
+            statement += f", {shared[at]} of them in the final circuit: {both}"
+        return statement + ".", table
 
     return Judgement(verdict, reason, gist, numbers, write)

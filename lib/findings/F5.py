@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from lib.findings.counting import first_step, in_circuit
-from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, finding
+from lib.findings.counting import Counting, Thresholds, Trajectory, first_step, in_circuit, selectivity_column
+from lib.findings.judging import FAILS, HOLDS, UNDETERMINED, Judgement, Rule
 from lib.formatting import join, percent, sure, times
-from lib.measure.metrics import selectivity_column
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class Elevation:
 
     title: str
     text: str
-    level: Callable
+    level: Callable[[np.ndarray, Thresholds], np.ndarray]
 
 
 OWN_ELEVATION = 1.5
@@ -43,7 +42,7 @@ ELEVATIONS = {
 }
 
 
-def lead_rule(elevated, crossed, attainable):
+def lead_rule(elevated: np.ndarray, crossed: np.ndarray, attainable: bool) -> tuple[str, str, np.ndarray, np.ndarray]:
     """F5's verdict from the steps at which each head of the final circuit was elevated and crossed 50x.
 
     elevated, crossed: [head] steps, -1 if never.  attainable: whether a PR can be
@@ -53,12 +52,7 @@ def lead_rule(elevated, crossed, attainable):
     readable = crossed > 0  # at step 0 nothing came before
     led = readable & (elevated >= 0) & (elevated <= crossed)
     behind = readable & ~led
-    if not attainable:
-        verdict = UNDETERMINED
-    elif not readable.any():
-        verdict = UNDETERMINED
-    else:
-        verdict = FAILS if behind.any() else HOLDS
+    verdict = UNDETERMINED if not attainable or not readable.any() else FAILS if behind.any() else HOLDS
     if not len(crossed):
         gist = "no circuit"
     elif not attainable:
@@ -70,13 +64,13 @@ def lead_rule(elevated, crossed, attainable):
     return verdict, gist, led, behind
 
 
-def elevation_steps(heads, counting):
+def elevation_steps(heads: Trajectory, counting: Counting) -> tuple[np.ndarray, np.ndarray]:
     """(first step at which each head's PR is elevated [head], -1 if never; the level [step or 1, head or 1])."""
     level = ELEVATIONS[counting.elevation].level(heads["pr"], counting.thresholds)
     return first_step(heads["pr"] >= level), level
 
 
-def spectral_leads(heads, counting):
+def spectral_leads(heads: Trajectory, counting: Counting) -> pd.DataFrame:
     """When each head's PR is first elevated and its induction selectivity first passes 50x: one row a head.
 
     Columns layer, head, elevated and crossed (step, missing if never), lead (revisions,
@@ -88,24 +82,25 @@ def spectral_leads(heads, counting):
     both = (elevated >= 0) & (crossed >= 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = heads.tokens[crossed] / heads.tokens[elevated]
-    leads = pd.DataFrame({"layer": heads.layer, "head": heads.head, "elevated": elevated, "crossed": crossed})
-    leads = leads.astype({"elevated": "Int64", "crossed": "Int64"})
-    leads["lead"] = (leads["crossed"] - leads["elevated"]).where(both)
-    for column in ("elevated", "crossed"):
-        leads[column] = leads[column].where(leads[column] >= 0)
-    leads["lead_tokens"] = pd.Series(np.where(both & np.isfinite(ratio), ratio, np.nan), dtype="Float64")
-    return leads
-
-
-def in_a_number(numbers):
-    """How many circuit heads led, of those that crossed."""
-    return (
-        f"{sum(n['led'] for n in numbers.values())} of {sum(n['crossed'] for n in numbers.values())}",
-        "circuit heads have an elevated PR when they cross 50x, or before",
+    return pd.DataFrame(
+        {
+            "layer": heads.layer,
+            "head": heads.head,
+            "elevated": pd.Series(elevated, dtype="Int64").where(elevated >= 0),
+            "crossed": pd.Series(crossed, dtype="Int64").where(crossed >= 0),
+            "lead": pd.Series(crossed - elevated, dtype="Int64").where(both),
+            "lead_tokens": pd.Series(ratio, dtype="Float64").where(both & np.isfinite(ratio)),
+        }
     )
 
 
-@finding(
+def in_a_number(numbers: dict[str, dict]) -> tuple[str, str]:
+    """How many circuit heads led, of those that crossed."""
+    led, crossed = (sum(n[count] for n in numbers.values()) for count in ("led", "crossed"))
+    return f"{led} of {crossed}", "circuit heads have an elevated PR when they cross 50x, or before"
+
+
+@Rule(
     "F5",
     "The spectral lead",
     "For each head of the final induction circuit, the participation ratio (PR) of its output is elevated at or before "
@@ -122,104 +117,103 @@ def in_a_number(numbers):
         if rule != "start"
     },
     in_a_number=in_a_number,
-    holds="every head of the final circuit that has crossed 50x up to this revision had its PR elevated (at least 2 "
-    "times the median of all heads at the first revision) at that revision or before",
-    fails="one of them crossed 50x while its PR was not elevated",
-    undetermined="no head of the final circuit has crossed yet; or all had at the first revision, where no lead can be "
-    "read; or the elevated level lies above what Gaussian noise reaches, so that no head can attain it",
+    words={
+        HOLDS: "every head of the final circuit that has crossed 50x up to this revision had its PR elevated (at least 2 "
+        "times the median of all heads at the first revision) at that revision or before",
+        FAILS: "one of them crossed 50x while its PR was not elevated",
+        UNDETERMINED: "no head of the final circuit has crossed yet; or all had at the first revision, where no lead can be "
+        "read; or the elevated level lies above what Gaussian noise reaches, so that no head can attain it",
+    },
 )
-def spectral_lead(heads, at, counting, counterpart=None):
+def spectral_lead(heads: Trajectory, at: int, counting: Counting, counterpart: str | None = None) -> Judgement:
     """F5: PR against selectivity for the final circuit's heads, the lead, and the same for all other heads."""
     history = heads.upto(at)
     inside = in_circuit(heads, counting)[-1]
-    elevated, level = elevation_steps(history, counting)
-    crossed = first_step(in_circuit(history, counting))
-    ceiling = float(heads["pr_ceiling"][at, 0])
-    attainable = bool(np.min(level) <= ceiling)
-    verdict, gist, led, behind = lead_rule(elevated[inside], crossed[inside], attainable)
+    n_inside, n_outside = int(inside.sum()), int((~inside).sum())
+    all_elevated, level = elevation_steps(history, counting)
+    elevated, crossed = all_elevated[inside], first_step(in_circuit(history, counting))[inside]
+    ceiling, lowest = float(heads["pr_ceiling"][at, 0]), float(np.min(level))
+    attainable = lowest <= ceiling
+    verdict, gist, led, behind = lead_rule(elevated, crossed, attainable)
+    has_crossed = crossed >= 0
+    n_readable = int((crossed > 0).sum())
+    labels = heads.labels(inside)
     past = times(counting.thresholds.induction_circuit)
-    names = lambda mask: join(np.array(heads.labels(inside))[mask])  # noqa: E731
-    has_crossed = crossed[inside] >= 0
-    n_readable = int((crossed[inside] > 0).sum())
-    outside = float((elevated[~inside] >= 0).mean()) if (~inside).any() else None
-    control = (
-        f"; of the {int((~inside).sum())} heads outside the circuit {percent(outside)} were elevated by this revision too"
-        if outside is not None
-        else ""
-    )
-    if not inside.any():
+    outside = float((all_elevated[~inside] >= 0).mean()) if n_outside else None
+    control = ""
+    if outside is not None:
+        control = (
+            f"; of the {n_outside} heads outside the circuit {percent(outside)} were elevated by this revision too"
+        )
+
+    def names(mask: np.ndarray) -> str:
+        return join(np.array(labels)[mask])
+
+    if not n_inside:
         reason = "The final induction circuit is empty: there is no head to follow."
     elif not attainable:
         reason = (
-            f"Elevated would mean {np.min(level):.1f} or more ({ELEVATIONS[counting.elevation].text}), above the "
+            f"Elevated would mean {lowest:.1f} or more ({ELEVATIONS[counting.elevation].text}), above the "
             f"{ceiling:.1f} of Gaussian noise in so few dimensions: no head's PR can count as elevated."
         )
     elif not has_crossed.any():
-        reason = f"None of the {int(inside.sum())} heads of the final circuit has crossed {past} yet."
+        reason = f"None of the {n_inside} heads of the final circuit has crossed {past} yet."
     elif not n_readable:
         reason = f"{names(has_crossed)} had crossed {past} at the first revision already, where no lead can be read."
     elif verdict == FAILS:
-        reason = f"{names(behind)} crossed {past} while PR was not elevated ({int(led.sum())} of {n_readable} did lead{control})."
+        but = f"{led.sum()} of {n_readable} did lead{control}"
+        reason = f"{names(behind)} crossed {past} while PR was not elevated ({but})."
     else:
         reason = (
             f"PR was elevated at or before the crossing in all {n_readable} heads that crossed up to here{control}."
         )
-    both = (elevated[inside] >= 0) & has_crossed
-    leads = np.where(both, crossed[inside] - elevated[inside], 0)
+    both = (elevated >= 0) & has_crossed
     numbers = {
-        "level": float(np.min(level)),
+        "level": lowest,
         "ceiling": ceiling,
-        "circuit": heads.labels(inside),
+        "circuit": labels,
         "crossed": int(has_crossed.sum()),
         "led": int(led.sum()),
         "behind": int(behind.sum()),
-        "left_censored": int((crossed[inside] == 0).sum()),
+        "left_censored": int((crossed == 0).sum()),
         "elevated_outside": outside,
-        "leads": {name: int(lead) if known else None for name, lead, known in zip(heads.labels(inside), leads, both)},
+        "leads": {name: int(n) if known else None for name, n, known in zip(labels, crossed - elevated, both)},
     }
 
-    def write(intervals):
-        label = lambda step: "–" if step < 0 else heads.names[step]  # noqa: E731
-        column = selectivity_column("induction", counting.baseline)
-        with_interval = lambda c, i, text: (
-            text(heads[c][at, i])
-            + (  # noqa: E731
-                f" ({text(heads[c + '_low'][at, i])} to {text(heads[c + '_high'][at, i])})"
-                if f"{c}_low" in heads.values
-                else ""
-            )
-        )
-        lead_of = spectral_leads(history, counting)[inside]
-        of = np.flatnonzero(inside)
+    def here(column: str, say: Callable[[float], str]) -> list[str]:
+        """A column's values of the circuit's heads at this revision, with their intervals if it has some."""
+        columns = [heads[c][at, inside] for c in (column, f"{column}_low", f"{column}_high") if c in heads.values]
+        values = [[say(value) for value in of_heads] for of_heads in columns]
+        return [f"{said} ({' to '.join(interval)})" if interval else said for said, *interval in zip(*values)]
+
+    def write(intervals: dict) -> tuple[str, pd.DataFrame]:
+        when = {-1: "–"} | dict(enumerate(heads.names))
+        leads = spectral_leads(history, counting)[inside]
         table = pd.DataFrame(
             {
-                "head": heads.labels(inside),
-                "selectivity here": [with_interval(column, i, times) for i in of],
-                "attention on the target": [percent(heads["attention_induction"][at, i]) for i in of],
-                "PR here": [with_interval("pr", i, "{:.2f}".format) for i in of],
-                "PR centred": [f"{heads['pr_centred'][at, i]:.2f}" for i in of],
-                "share of ceiling": [percent(heads["pr"][at, i] / ceiling) for i in of],
-                "PR elevated at": [label(s) for s in elevated[inside]],
-                f"crossed {past} at": [
-                    label(s) + (" (or before)" if s == 0 else "") for s in crossed[inside]
-                ],
-                "lead, revisions": ["–" if pd.isna(v) else str(v) for v in lead_of["lead"]],
-                "lead, tokens": ["–" if pd.isna(v) else f"{v:.3g}x" for v in lead_of["lead_tokens"]],
+                "head": labels,
+                "selectivity here": here(selectivity_column("induction", counting.baseline), times),
+                "attention on the target": [percent(v) for v in heads["attention_induction"][at, inside]],
+                "PR here": here("pr", "{:.2f}".format),
+                "PR centred": [f"{pr:.2f}" for pr in heads["pr_centred"][at, inside]],
+                "share of ceiling": [percent(pr / ceiling) for pr in heads["pr"][at, inside]],
+                "PR elevated at": [when[step] for step in elevated],
+                f"crossed {past} at": [when[step] + (" (or before)" if step == 0 else "") for step in crossed],
+                "lead, revisions": ["–" if pd.isna(v) else str(v) for v in leads["lead"]],
+                "lead, tokens": ["–" if pd.isna(v) else f"{v:.3g}x" for v in leads["lead_tokens"]],
             }
-        )  # fmt: skip
+        )
         statement = (
-            f"Heads of the final circuit: {int(inside.sum())}; crossed {past} up to here: {int(has_crossed.sum())}"
-            f"{sure('', intervals.get('crossed'))}; with elevated PR up to here: {int((elevated[inside] >= 0).sum())}."
+            f"Heads of the final circuit: {n_inside}; crossed {past} up to here: {numbers['crossed']}"
+            f"{sure('', intervals.get('crossed'))}; with elevated PR up to here: {(elevated >= 0).sum()}."
         )
         if attainable:
             statement += (
-                f" Elevated means {float(np.min(level)):.2f} or more, {counting.thresholds.pr_elevation:g} times the "
+                f" Elevated means {lowest:.2f} or more, {counting.thresholds.pr_elevation:g} times the "
                 f"median of all heads at the first revision; Gaussian noise of this size would read {ceiling:.2f}."
             )
         if outside is not None and control not in reason:
-            statement += (
-                f" Among the {int((~inside).sum())} heads outside the circuit, {percent(outside)} were elevated too."
-            )
+            statement += f" Among the {n_outside} heads outside the circuit, {percent(outside)} were elevated too."
         return statement, table
 
     return Judgement(verdict, reason, gist, numbers, write)

@@ -7,13 +7,14 @@ panel; it is asked the same at the circuit heads' own c, since it has none.  "Ne
 elevated" counts as the revision after the last one seen.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from lib.findings.counting import first_step, in_circuit
-from lib.findings.F5 import ELEVATIONS
+from lib.findings.counting import Counting, Trajectory, first_step, in_circuit
+from lib.findings.F5 import ELEVATIONS, elevation_steps
 from lib.formatting import join, percent
 from lib.measure import bootstrap
 
@@ -21,7 +22,7 @@ GROUPS = {"same layers": True, "all layers": False}
 SEED = 0
 
 
-def _groups(heads, counting):
+def _groups(heads: Trajectory, counting: Counting) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """(indices of the final circuit's heads, {group of GROUPS: indices of its controls})."""
     circuit = in_circuit(heads, counting)
     inside, controls = np.flatnonzero(circuit[-1]), np.flatnonzero(~circuit.any(axis=0))
@@ -29,28 +30,37 @@ def _groups(heads, counting):
     return inside, {group: controls[in_layers] if same else controls for group, same in GROUPS.items()}
 
 
-def _steps(heads, counting):
-    """(elevated, crossed): first steps [head], -1 if never."""
-    pr = heads["pr"]
-    level = ELEVATIONS[counting.elevation].level(pr, counting.thresholds)
-    return first_step(pr >= level), first_step(in_circuit(heads, counting))
+def _statistics(
+    steps: tuple[np.ndarray, np.ndarray], layer: np.ndarray, inside: np.ndarray, controls: np.ndarray,
+    same_layer: bool, last: int,
+) -> dict[str, float]:  # fmt: skip
+    """Share and lead of the circuit heads, of the controls, and their difference; empty if no crossing can be read.
 
-
-def _statistics(elevated, crossed, layer, inside, controls, same_layer, last):
-    """(share, lead) of the circuit heads and of the controls, from arrays [head]; None if no crossing can be read."""
+    steps: those at which each head was elevated and crossed the threshold, [head] and [head], -1 if never.
+    """
+    elevated, crossed = steps
     circuit = inside[crossed[inside] > 0]
     if not len(circuit) or not len(controls):
-        return None
+        return {}
     when = np.where(elevated < 0, last + 1, elevated)
     pairs = crossed[circuit][:, None] - when[controls][None, :]  # [circuit head, control]
     weights = layer[circuit][:, None] == layer[controls][None, :] if same_layer else np.ones(pairs.shape, dtype=bool)
     if not weights.any():
-        return None
+        return {}
     own = crossed[circuit] - when[circuit]
-    return (own >= 0).mean(), own.mean(), (pairs >= 0)[weights].mean(), pairs[weights].mean()
+    found = {
+        "share": (own >= 0).mean(), "share_controls": (pairs >= 0)[weights].mean(),
+        "lead": own.mean(), "lead_controls": pairs[weights].mean(),
+    }  # fmt: skip
+    return found | {f"{name}_difference": found[name] - found[f"{name}_controls"] for name in ("share", "lead")}
 
 
-def compare(heads, at, counting):
+def _redrawn(heads: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As many heads, with replacement."""
+    return rng.choice(heads, len(heads))
+
+
+def compare(heads: Trajectory, at: int, counting: Counting) -> pd.DataFrame:
     """Circuit heads against controls at a revision, under every rule for "elevated": one row a rule and group.
 
     heads: Trajectory with replicates.  at: index of the revision.  Columns elevation,
@@ -65,26 +75,25 @@ def compare(heads, at, counting):
     rows = []
     for elevation in ELEVATIONS:
         asked = replace(counting, elevation=elevation)
-        drawn = [_steps(history.draw(i), asked) for i in range(history.n_replicates)]
+        seen = [history, *(history.draw(i) for i in range(history.n_replicates))]
+        steps, *drawn = [(elevation_steps(h, asked)[0], first_step(in_circuit(h, asked))) for h in seen]
         for group, of in groups.items():
-            same_layer = GROUPS[group]
-            estimate = _statistics(*_steps(history, asked), heads.layer, inside, of, same_layer, at)
-            row = {"elevation": elevation, "controls": group, "n_circuit": len(inside), "n_controls": len(of)}
-            if estimate is not None:
-                share, lead, share_of, lead_of = estimate
-                row |= {"share": share, "share_controls": share_of, "share_difference": share - share_of}
-                row |= {"lead": lead, "lead_controls": lead_of, "lead_difference": lead - lead_of}
+            estimate = _statistics(steps, heads.layer, inside, of, GROUPS[group], at)
+            row = {
+                "elevation": elevation,
+                "controls": group,
+                "n_circuit": len(inside),
+                "n_controls": len(of),
+            } | estimate
+            if estimate:
                 again = [
-                    _statistics(
-                        elevated, crossed, heads.layer, rng.choice(inside, len(inside)), rng.choice(of, len(of)), same_layer, at
-                    )
-                    for elevated, crossed in drawn
-                ]  # fmt: skip
-                differences = np.array([(a[0] - a[2], a[1] - a[3]) for a in again if a is not None])
-                if len(differences):
-                    low, high = bootstrap.interval(differences)
-                    row |= {"share_difference_low": low[0], "share_difference_high": high[0]}
-                    row |= {"lead_difference_low": low[1], "lead_difference_high": high[1]}
+                    _statistics(s, heads.layer, _redrawn(inside, rng), _redrawn(of, rng), GROUPS[group], at)
+                    for s in drawn
+                ]
+                for name in ("share_difference", "lead_difference"):
+                    differences = [found[name] for found in again if found]
+                    if differences:
+                        row[f"{name}_low"], row[f"{name}_high"] = bootstrap.interval(np.array(differences))
             rows.append(row)
     columns = ["elevation", "controls", "n_circuit", "n_controls"]
     for name in ("share", "lead"):
@@ -92,13 +101,13 @@ def compare(heads, at, counting):
     return pd.DataFrame(rows).reindex(columns=columns)
 
 
-def auc(scores, inside, outside):
+def auc(scores: np.ndarray, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
     """Probability that a circuit head scores above a control, ties counting half: scores [..., head] -> [...]."""
     x, y = scores[..., inside][..., :, None], scores[..., outside][..., None, :]
     return (x > y).mean(axis=(-2, -1)) + 0.5 * (x == y).mean(axis=(-2, -1))
 
 
-def separation(heads, at, counting):
+def separation(heads: Trajectory, at: int, counting: Counting) -> pd.DataFrame:
     """How well PR and induction selectivity tell the final circuit's heads from the controls at each revision.
 
     The area under the ROC curve (0.5: no better than chance, 1: every circuit head
@@ -107,7 +116,6 @@ def separation(heads, at, counting):
     sequences and heads.  Empty if there is no circuit or no control.
     """
     history = heads.upto(at)
-    replicated = history.replicated()
     inside, groups = _groups(heads, counting)
     rng = np.random.default_rng(SEED)
     parts = []
@@ -118,8 +126,7 @@ def separation(heads, at, counting):
         for name, column in (("pr", "pr"), ("selectivity", "selectivity_induction")):
             part[name] = auc(history[column], inside, of)
             draws = [
-                auc(replicated[column][i], rng.choice(inside, len(inside)), rng.choice(of, len(of)))
-                for i in range(history.n_replicates)
+                auc(scores, _redrawn(inside, rng), _redrawn(of, rng)) for scores in history.replicates.get(column, ())
             ]
             if draws:
                 part[f"{name}_low"], part[f"{name}_high"] = bootstrap.interval(np.array(draws))
@@ -127,87 +134,83 @@ def separation(heads, at, counting):
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def tells_from(curve, name):
+def tells_from(curve: pd.DataFrame, name: str) -> int | None:
     """First step from which on the whole interval of a signal's AUC lies above one half; None if there is none."""
     above = (curve[f"{name}_low"] > 0.5).to_numpy()
     later = np.flip(np.logical_and.accumulate(np.flip(above)))  # above here and ever after
     return int(curve["step"].iloc[later.argmax()]) if later.any() else None
 
 
-def answer(curves, group="all layers"):
+def pr_tells_first(curves: pd.DataFrame, group: str = "all layers") -> str:
     """Does PR tell circuit heads from others before selectivity does?  A clause from separation()."""
     if curves.empty or "pr_low" not in curves or not (curves["controls"] == group).any():
         return "there is no circuit, or no head outside it, to ask of"
-    curve = curves[curves["controls"] == group].reset_index(drop=True)
-    pr, selectivity = (tells_from(curve, name) for name in ("pr", "selectivity"))
-    where = lambda step: curve.loc[curve["step"] == step, "revision"].iloc[0]  # noqa: E731
-    if pr is None and selectivity is None:
+    curve = curves[curves["controls"] == group].set_index("step", drop=False)
+    steps = {signal: tells_from(curve, signal.lower()) for signal in ("PR", "selectivity")}
+    told = {signal: step for signal, step in steps.items() if step is not None}
+    since = {signal: f"from {curve.loc[step, 'revision']} on" for signal, step in told.items()}
+    if not told:
         return "neither PR nor selectivity tells the circuit's heads apart up to here"
-    if pr is None:
-        return (
-            f"no, selectivity tells the circuit's heads apart from {where(selectivity)} on, PR not up to here (at the end a "
-            f"circuit head has the higher PR in {percent(curve['pr'].iloc[-1])} of the pairs; chance is 50 %)"
-        )
-    if selectivity is None:
-        return f"so far yes, PR tells the circuit's heads apart from {where(pr)} on, selectivity not up to here"
-    if pr == selectivity:
-        return f"no, both tell the circuit's heads apart from {where(pr)} on"
-    if pr < selectivity:
-        return f"yes, PR tells the circuit's heads apart from {where(pr)} on, selectivity from {where(selectivity)} on"
-    return f"no, selectivity tells the circuit's heads apart from {where(selectivity)} on, PR from {where(pr)} on"
+    if steps["PR"] == steps["selectivity"]:
+        return f"no, both tell the circuit's heads apart {since['PR']}"
+    first = min(told, key=lambda signal: told[signal])
+    second = "selectivity" if first == "PR" else "PR"
+    verdict = "no" if first == "selectivity" else "yes" if second in told else "so far yes"
+    text = f"{verdict}, {first} tells the circuit's heads apart {since[first]}, {second} {since.get(second, 'not up to here')}"
+    if "PR" not in told:
+        share = percent(curve["pr"].iloc[-1])
+        text += f" (at the end a circuit head has the higher PR in {share} of the pairs; chance is 50 %)"
+    return text
 
 
-def table(comparison):
+def table(comparison: pd.DataFrame) -> pd.DataFrame:
     """compare() in words, for a reader."""
-    share = lambda v: "–" if pd.isna(v) else percent(v)  # noqa: E731
-    lead = lambda v: "–" if pd.isna(v) else f"{v:+.1f}"  # noqa: E731
+    compared = comparison[comparison["n_controls"] > 0]
 
-    def difference(row, name, scale, form, unit):
-        middle, low, high = (row[f"{name}_difference{end}"] for end in ("", "_low", "_high"))
-        if pd.isna(low):
-            return "–"
-        return f"{scale * middle:{form}}{unit} ({scale * low:{form}} to {scale * high:{form}})"
+    def column(name: str, say: Callable[[float], str]) -> pd.Series:
+        return compared[name].map(lambda value: "–" if pd.isna(value) else say(value))
 
-    comparison = comparison[comparison["n_controls"] > 0]
-    rows = [row for _, row in comparison.iterrows()]
+    def difference(name: str, say: Callable[[float], str], unit: str) -> list[str]:
+        ends = compared[[f"{name}_difference{end}" for end in ("", "_low", "_high")]].to_numpy()
+        return [
+            "–" if pd.isna(low) else f"{say(middle)}{unit} ({say(low)} to {say(high)})" for middle, low, high in ends
+        ]
+
+    revisions = "{:+.1f}".format
     return pd.DataFrame(
         {
-            "elevated": [ELEVATIONS[e].title for e in comparison["elevation"]],
-            "controls": [f"{n}, {g}" for n, g in zip(comparison["n_controls"], comparison["controls"])],
-            "circuit heads, by the crossing": comparison["share"].map(share),
-            "controls, by then": comparison["share_controls"].map(share),
-            "difference": [difference(r, "share", 100, "+.0f", " points") for r in rows],
-            "lead (revisions)": comparison["lead"].map(lead),
-            "lead of controls": comparison["lead_controls"].map(lead),
-            "difference in lead": [difference(r, "lead", 1, "+.1f", "") for r in rows],
+            "elevated": [ELEVATIONS[rule].title for rule in compared["elevation"]],
+            "controls": [f"{n}, {group}" for n, group in zip(compared["n_controls"], compared["controls"])],
+            "circuit heads, by the crossing": column("share", percent),
+            "controls, by then": column("share_controls", percent),
+            "difference": difference("share", lambda share: f"{100 * share:+.0f}", " points"),
+            "lead (revisions)": column("lead", revisions),
+            "lead of controls": column("lead_controls", revisions),
+            "difference in lead": difference("lead", revisions, ""),
         }
     )
 
 
-def summary(comparison):
+def summary(comparison: pd.DataFrame) -> str:
     """What compare() says, in a sentence: under which rules circuit heads differ from controls."""
     shown = comparison[comparison["share_difference_low"].notna()]
     if shown.empty:
         return "There is nothing to compare: no head of the circuit has crossed up to here, or no head stays outside."
     more = shown[shown["share_difference_low"] > 0]
-    text = (
-        f"Circuit heads were elevated by their crossing more often than controls, by more than the interval, in "
-        f"{len(more)} of {len(shown)} comparisons"
+    rules = [f"{ELEVATIONS[rule].title} ({group})" for rule, group in zip(more["elevation"], more["controls"])]
+    return (
+        "Circuit heads were elevated by their crossing more often than controls, by more than the interval, in "
+        f"{len(more)} of {len(shown)} comparisons{': ' if rules else ''}{join(rules) if rules else ''}."
     )
-    if len(more):
-        rules = dict.fromkeys(f"{ELEVATIONS[r.elevation].title} ({r.controls})" for r in more.itertuples())
-        text += f": {join(rules)}"
-    return text + "."
 
 
-def spoken(curves, comparison):
+def spoken(curves: pd.DataFrame, comparison: pd.DataFrame) -> str:
     """The answer for both groups of controls, then what the comparison says."""
-    groups = [g for g in GROUPS if not curves.empty and (curves["controls"] == g).any()]
     answers = [
-        f"Does PR tell circuit heads from others before selectivity does? Against all other heads, {answer(curves)}."
+        f"Does PR tell circuit heads from others before selectivity does? Against all other heads, {pr_tells_first(curves)}."
     ]
-    if "same layers" in groups:
-        answers.append(f"Against other heads of the same layers, {answer(curves, 'same layers')}.")
+    if not curves.empty and (curves["controls"] == "same layers").any():
+        answers.append(f"Against other heads of the same layers, {pr_tells_first(curves, 'same layers')}.")
     elif not curves.empty:
         answers.append("Its layers hold no head that stays outside, so there is no control from the same layers.")
     return " ".join([*answers, summary(comparison)])

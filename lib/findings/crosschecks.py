@@ -5,9 +5,10 @@ prefix-matching score looks at half of all queries of repeated sequences; sink m
 all queries of the batch.  Neither divides by anything.
 """
 
+import numpy as np
 import pandas as pd
 
-from lib.findings.counting import Counting, in_circuit, is_bos
+from lib.findings.counting import Counting, Thresholds, in_circuit, is_bos
 from lib.formatting import name_of
 
 CHECKS = {
@@ -16,13 +17,13 @@ CHECKS = {
 }
 
 
-def rank_agreement(a, b):
+def rank_agreement(a: pd.Series, b: pd.Series) -> float:
     """Spearman's rank correlation of two columns; missing if one of them is constant."""
     a, b = a.rank(), b.rank()
     return a.corr(b) if a.nunique() > 1 and b.nunique() > 1 else float("nan")
 
 
-def agreement(heads, thresholds):
+def agreement(heads: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """Screen against check at every revision: one row a check and revision.
 
     heads: lib.tables.heads.trajectory of one model.  Columns check ("induction" or
@@ -33,14 +34,10 @@ def agreement(heads, thresholds):
     by_ratio, by_mass = Counting(thresholds), Counting(thresholds, by="mass")
     for check, (screened, checked, mask) in CHECKS.items():
         for (step, revision), now in heads.groupby(["step", "revision"], sort=False):
-            screen, other = mask(now, by_ratio).to_numpy(), mask(now, by_mass).to_numpy()
-            names = [name_of(*h) for h in zip(now["layer"], now["head"])]
-            pick = lambda keep: [n for n, k in zip(names, keep) if k]  # noqa: E731
-            rows.append(
-                {
-                    "check": check, "step": step, "revision": revision,
-                    "spearman": rank_agreement(now[screened], now[checked]),
-                    "both": pick(screen & other), "screen_only": pick(screen & ~other), "check_only": pick(other & ~screen),
-                }
-            )  # fmt: skip
+            screen, other = np.asarray(mask(now, by_ratio)), np.asarray(mask(now, by_mass))
+            names = np.array([name_of(*head) for head in zip(now["layer"], now["head"])])
+            row = {"check": check, "step": step, "revision": revision}
+            row["spearman"] = rank_agreement(now[screened], now[checked])
+            named = {"both": screen & other, "screen_only": screen & ~other, "check_only": other & ~screen}
+            rows.append(row | {which: names[heads_].tolist() for which, heads_ in named.items()})
     return pd.DataFrame(rows)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from lib.findings.counting import PREFIX_MATCHING, SINK_MASS, Counting
+from lib.findings.counting import PREFIX_MATCHING, SINK_MASS, WAYS, Counting, Thresholds, Trajectory
 from lib.formatting import join, percent, times
 from lib.measure import bootstrap
 
@@ -42,7 +42,7 @@ class Judgement:
     reason: str
     gist: str
     numbers: dict
-    write: Callable = field(repr=False)
+    write: Callable[[dict], tuple[str, pd.DataFrame]] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,21 @@ class Finding:
     statement: str
     numbers: dict
     table: pd.DataFrame = field(repr=False)
-    survival: dict = field(repr=False)
+    survival: dict[str, tuple[str, str]] = field(repr=False)
     sweeps: pd.DataFrame = field(repr=False)
-    intervals: dict = field(repr=False)
+    intervals: dict[str, tuple] = field(repr=False)
     support: float | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rule:
-    """A finding: title, the paper's claim, the rule of its verdict in words, and the function.
+    """A finding: title, the paper's claim and the rule of its verdict in words; decorates the function that judges.
 
     claims: {the paper's model: its part of the claim}.  sweeps: the thresholds that
-    decide it, as lib.panels.panel.Thresholds calls them.  assumptions: countings that
-    only this finding is asked under, {words: (what changes in Counting, explanation)}.
+    decide it, as lib.panels.panel.Thresholds calls them.  words: when each verdict is given.
     in_a_number: {model label: Finding.numbers} -> (a number that sums it up, what it
-    counts), None if there is none.
+    counts), None if there is none.  assumptions: countings that only this finding is
+    asked under, {words: (what changes in Counting, explanation)}.
     """
 
     id: str
@@ -85,79 +85,74 @@ class Rule:
     claims: dict[str, str]
     sweeps: tuple[str, ...]
     words: dict[str, str]
-    function: Callable
-    assumptions: dict[str, tuple[dict, str]]
-    in_a_number: Callable | None
+    in_a_number: Callable[[dict[str, dict]], tuple[object, str]] | None = None
+    assumptions: dict[str, tuple[dict, str]] = field(default_factory=dict)
+
+    def __call__(self, function: Callable[..., Judgement]) -> Callable[..., Judgement]:
+        self.function, FINDINGS[self.id] = function, self
+        return function
 
 
 FINDINGS: dict[str, Rule] = {}
-
-
-def finding(id, title, claim, claims, sweeps, assumptions=None, in_a_number=None, **words):
-    """Register a function as a finding; words says when it holds, fails and is undetermined."""
-
-    def register(function):
-        FINDINGS[id] = Rule(id, title, claim, claims, sweeps, words, function, assumptions or {}, in_a_number)
-        return function
-
-    return register
 
 
 # How sure ----------------------------------------------------------------------------
 
 SWEEP = (10, 15, 20, 30, 40, 50, 70, 100)
 SWEPT = {"classify": "first-token threshold", "induction_circuit": "induction threshold"}
-COUNTINGS = {
-    "as the paper counts": {},
-    "clean baseline": {"baseline": "clean"},
-    "by best class": {"by": "best_class"},
-    "with attention mass": {"by": "with_mass"},
+ASSUMPTIONS = {  # {words: (what changes in Counting, explanation)}, for every finding
+    "as the paper counts": ({}, "paper's baseline; {classify} on the first token, {induction} for induction"),
+    "clean baseline": (WAYS["clean"], "the same thresholds over positions that are no class's target"),
+    "by best class": (WAYS["best_class"], "a head counts only where the class is its highest"),
+    "with attention mass": (WAYS["with_mass"], "a head counts only with {floor} of its attention there, too"),
+    "mass instead of ratios": (
+        WAYS["mass"],
+        f"no ratio: sink mass over {SINK_MASS:g}, prefix-matching score over {PREFIX_MATCHING:g}",
+    ),
 }
 
 
-def assumptions(id, thresholds):
+def assumptions(id: str, thresholds: Thresholds) -> dict[str, Counting]:
     """The countings a verdict is asked under: {words: Counting}, the paper's first."""
-    base = Counting(thresholds)
-    asked = {words: replace(base, **change) for words, change in COUNTINGS.items()}
-    asked["mass instead of ratios"] = replace(base, by="mass")
-    return asked | {words: replace(base, **change) for words, (change, _) in FINDINGS[id].assumptions.items()}
+    asked = ASSUMPTIONS | FINDINGS[id].assumptions
+    return {words: replace(Counting(thresholds), **change) for words, (change, _) in asked.items()}
 
 
-def explained(id, words, thresholds):
+def explained(id: str, words: str, thresholds: Thresholds) -> str:
     """What an assumption of assumptions() means, in a phrase."""
-    floor = percent(thresholds.mass_floor)
-    explanations = {
-        "as the paper counts": f"paper's baseline; {times(thresholds.classify)} on the first token, "
-        f"{times(thresholds.induction_circuit)} for induction",
-        "clean baseline": "the same thresholds over positions that are no class's target",
-        "by best class": "a head counts only where the class is its highest",
-        "with attention mass": f"a head counts only with {floor} of its attention there, too",
-        "mass instead of ratios": f"no ratio: sink mass over {SINK_MASS:g}, prefix-matching score over {PREFIX_MATCHING:g}",
-    }
-    return (explanations | {name: text for name, (_, text) in FINDINGS[id].assumptions.items()})[words]
+    _, explanation = (ASSUMPTIONS | FINDINGS[id].assumptions)[words]
+    return explanation.format(
+        classify=times(thresholds.classify),
+        induction=times(thresholds.induction_circuit),
+        floor=percent(thresholds.mass_floor),
+    )
 
 
-def evaluate(id, heads, at, thresholds, counterpart=None):
+def evaluate(id: str, heads: Trajectory, at: str, thresholds: Thresholds, counterpart: str | None = None) -> Finding:
     """The finding at a revision, asked under every assumption.
 
     heads: Trajectory over the whole training.  at: a revision's name.
     """
-    rule, at = FINDINGS[id], heads.step(at)
-    ask = lambda heads, counting: rule.function(heads, at, counting, counterpart)  # noqa: E731
-    survival = {words: ask(heads, counting) for words, counting in assumptions(id, thresholds).items()}
-    judged = next(iter(survival.values()))
+    step = heads.step(at)
+
+    def ask(heads: Trajectory, counting: Counting) -> Judgement:
+        return FINDINGS[id].function(heads, step, counting, counterpart)
+
+    judgements = {words: ask(heads, counting) for words, counting in assumptions(id, thresholds).items()}
+    judged = next(iter(judgements.values()))
     draws = [ask(heads.draw(i), Counting(thresholds)) for i in range(heads.n_replicates)]
     intervals = _intervals(judged.numbers, [d.numbers for d in draws]) if draws else {}
     statement, table = judged.write(intervals)
+    survival = {words: (j.verdict, j.gist) for words, j in judgements.items()}
+    sweeps = sweep(id, heads, step, thresholds, counterpart)
+    support = float(np.mean([d.verdict == judged.verdict for d in draws])) if draws else None
     return Finding(
-        id, judged.verdict, judged.reason, judged.gist, statement, judged.numbers, table,
-        {words: (j.verdict, j.gist) for words, j in survival.items()},
-        sweep(id, heads, at, thresholds, counterpart), intervals,
-        float(np.mean([d.verdict == judged.verdict for d in draws])) if draws else None,
+        id, judged.verdict, judged.reason, judged.gist, statement, judged.numbers, table, survival, sweeps, intervals,
+        support,
     )  # fmt: skip
 
 
-def sweep(id, heads, at, thresholds, counterpart=None):
+def sweep(id: str, heads: Trajectory, at: int, thresholds: Thresholds, counterpart: str | None = None) -> pd.DataFrame:
     """The verdict at every threshold from 10x to 100x under every assumption: one row each.
 
     Columns swept (a field of lib.panels.panel.Thresholds), counting, threshold, verdict.
@@ -172,19 +167,17 @@ def sweep(id, heads, at, thresholds, counterpart=None):
     return pd.DataFrame(rows, columns=["swept", "counting", "threshold", "verdict"])
 
 
-def survival_text(finding):
+def survival_text(finding: Finding) -> str:
     """Whether a finding's verdict survives other assumptions, thresholds and resamples, in a few sentences."""
-    first, *others = finding.survival
+    paper, *others = finding.survival
     same = [words for words in others if finding.survival[words][0] == finding.verdict]
-    parts = []
-    if same:
-        parts.append(f"The verdict is the same under these assumptions: {join(same)}.")
+    parts = [f"The verdict is the same under these assumptions: {join(same)}."] if same else []
     for words in others:
         verdict, gist = finding.survival[words]
         if verdict != finding.verdict:
             parts.append(f"Under *{words}* it would read **{verdict}** ({gist}).")
     for swept in finding.sweeps["swept"].unique():
-        rows = finding.sweeps[(finding.sweeps["swept"] == swept) & (finding.sweeps["counting"] == first)]
+        rows = finding.sweeps[(finding.sweeps["swept"] == swept) & (finding.sweeps["counting"] == paper)]
         kept = rows.loc[rows["verdict"] == finding.verdict, "threshold"]
         if len(kept) == len(rows):
             text = f"every {SWEPT[swept]} from {times(SWEEP[0])} to {times(SWEEP[-1])} gives the same"
@@ -197,7 +190,7 @@ def survival_text(finding):
     return " ".join(parts)
 
 
-def how_sure(finding):
+def how_sure(finding: Finding) -> str:
     """How sure a verdict is, in a phrase: resamples, other assumptions, thresholds."""
     words = []
     if finding.support is not None:
@@ -209,7 +202,7 @@ def how_sure(finding):
     return "; ".join(words)
 
 
-def _intervals(numbers, draws):
+def _intervals(numbers: dict, draws: list[dict]) -> dict[str, tuple]:
     """Percentile intervals of numbers and lists of numbers, None counting as beyond all numbers."""
     tail = (1 - bootstrap.LEVEL) / 2
     intervals = {}
@@ -226,16 +219,13 @@ def _intervals(numbers, draws):
     return intervals
 
 
-def panel_verdict(findings):
+def panel_verdict(findings: dict[str, Finding]) -> tuple[str, str]:
     """One verdict for several models: {model label: Finding at its last revision} -> (verdict, reason).
 
     Holds if it holds for every model, fails if it fails for any, else undetermined.
     """
     by_verdict = {v: [label for label, f in findings.items() if f.verdict == v] for v in VERDICTS}
-    if len(by_verdict[HOLDS]) == len(findings):
-        verdict = HOLDS
-    else:
-        verdict = FAILS if by_verdict[FAILS] else UNDETERMINED
+    verdict = HOLDS if len(by_verdict[HOLDS]) == len(findings) else FAILS if by_verdict[FAILS] else UNDETERMINED
     verb = {HOLDS: "holds", FAILS: "fails", UNDETERMINED: "is undetermined"}
     counts = [f"{verb[v]} for {join(labels)}" for v, labels in by_verdict.items() if labels]
     return verdict, f"It {join(counts)}."

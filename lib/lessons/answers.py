@@ -1,9 +1,8 @@
-"""The checkers of the lessons: is an answer right, and if not, what went wrong?
+"""What the checkers of all lessons share: reading an answer, recognising a mistake, saying what is to be said.
 
-One function an exercise: the learner's answer first, then what it is judged by.  The truth is
-computed from the same data as the answer, never written down.  Each returns a Checked, also for
-answers that make no sense: a learner never sees a traceback from here.  The hints know the
-mistakes that the lessons invite.
+A checker is one function an exercise, in lesson_1 to lesson_5: the learner's answer first, then what it is judged by.
+The truth is computed from the same data as the answer, never written down.  Each returns a Checked, also for answers
+that make no sense: a learner never sees a traceback from here.  What is said stands in hints.yml, by exercise and name.
 """
 
 import functools
@@ -13,11 +12,11 @@ from html import escape
 
 import numpy as np
 
-from lib.formatting import name_of
+from lib.lessons.texts import Texts, read
 
 CHECK_MIME = "application/vnd.attention-circuits.check+json"
 TOLERANCE = 5e-3  # relative: an answer may be rounded to three digits
-NOT_YET = "Replace the ... with your answer and run the cell again."
+HINTS = read("hints.yml")  # {exercise, or "any": {name: text}}
 
 
 @dataclass(frozen=True)
@@ -44,28 +43,40 @@ class Checked:
 
 
 class Hint(Exception):
-    """Raised within a checker when an answer is not right; says what to look at."""
+    """Raised within a checker when an answer is not right: the name of a text in hints.yml, and its fields."""
+
+    def __init__(self, name, /, **fields):
+        super().__init__(name)
+        self.name, self.fields = name, fields
+
+
+def right(name="right", /, **fields):
+    """What a checker returns for a right answer: the name of a text in hints.yml, and its fields."""
+    return name, fields
 
 
 def exercise(number):
-    """Make a checker of a function that raises a Hint or returns what there is to say of a right answer."""
+    """Make a checker of a function that raises a Hint, or returns right(...)."""
+
+    texts = Texts(HINTS["any"] | HINTS[number])
 
     def decorate(judge):
         @functools.wraps(judge)
         def checked(answer, *given, **named):
             if answer is ...:
-                return Checked(number, False, NOT_YET)
+                return Checked(number, False, texts.say("unanswered"))
             try:
-                return Checked(number, True, judge(answer, *given, **named))
+                name, fields = judge(answer, *given, **named)
             except Hint as hint:
-                return Checked(number, False, str(hint))
+                return Checked(number, False, texts.say(hint.name, **hint.fields))
+            return Checked(number, True, texts.say(name, **fields))
 
         return checked
 
     return decorate
 
 
-# Reading answers ------------------------------------------------------------------
+# Reading answers: each raises a Hint.  {expected} in these hints is the exercise's own text of that name. -------------
 
 
 def kind_of(answer):
@@ -73,70 +84,77 @@ def kind_of(answer):
     return "nothing (None)" if answer is None else f"of type {type(answer).__name__}"
 
 
-def as_numbers(answer, meaning):
-    """The answer as a float64 array of any shape; raises a Hint."""
+def as_numbers(answer):
+    """The answer as a float64 array of any shape."""
     if hasattr(answer, "detach"):
         answer = answer.detach()
     try:
         return np.asarray(answer, dtype=float)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise Hint(f"An array of numbers is expected, {meaning}; the answer is {kind_of(answer)}.") from None
+        raise Hint("no array", kind=kind_of(answer)) from None
 
 
-def as_array(answer, shape, meaning):
-    """The answer as a float64 array of that shape; raises a Hint."""
-    found = as_numbers(answer, meaning)
+def as_array(answer, shape):
+    """The answer as a float64 array of that shape."""
+    found = as_numbers(answer)
     if found.shape != shape:
-        wanted = " x ".join(map(str, shape))
-        got = " x ".join(map(str, found.shape)) or "a single number"
-        raise Hint(f"The shape should be {wanted}, {meaning}; the answer's is {got}.")
+        wanted, got = (" x ".join(map(str, sizes)) for sizes in (shape, found.shape))
+        raise Hint("shape", wanted=wanted, got=got or "a single number")
     return found
 
 
-def as_number(answer, meaning):
-    """The answer as a float; raises a Hint."""
+def as_number(answer):
+    """The answer as a float."""
     if isinstance(answer, (bool, np.bool_, str, bytes)):
-        raise Hint(f"A number is expected, {meaning}; the answer is {kind_of(answer)}.")
+        raise Hint("no number", kind=kind_of(answer))
     try:
         found = float(answer)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise Hint(f"A number is expected, {meaning}; the answer is {kind_of(answer)}.") from None
+        raise Hint("no number", kind=kind_of(answer)) from None
     if not np.isfinite(found):
-        raise Hint(f"A finite number is expected, {meaning}; the answer is {found}.")
+        raise Hint("not finite", value=found)
     return found
 
 
-def as_whole(answer, meaning):
-    """The answer as an int; raises a Hint."""
-    found = as_number(answer, meaning)
+def as_whole(answer):
+    """The answer as an int."""
+    found = as_number(answer)
     if found != int(found):
-        raise Hint(f"A whole number is expected, {meaning}; the answer is {found:g}.")
+        raise Hint("not whole", value=found)
     return int(found)
 
 
 def as_head(answer, n_layers, n_heads):
-    """The answer as (layer, head), given as a pair or as "L1H3"; raises a Hint."""
+    """The answer as (layer, head), given as a pair or as "L1H3"."""
     if isinstance(answer, str) and re.fullmatch(r"\s*L\d{1,6}H\d{1,6}\s*", answer):
         answer = re.findall(r"\d+", answer)
     try:
-        layer, head = answer
-        pair = (
-            as_whole(layer if not isinstance(layer, str) else int(layer), ""),
-            as_whole(head if not isinstance(head, str) else int(head), ""),
-        )
+        layer, head = (as_whole(int(part) if isinstance(part, str) else part) for part in answer)
     except (TypeError, ValueError, KeyError, Hint):
-        raise Hint(f'A head is expected, as (layer, head) or "L1H0"; the answer is {kind_of(answer)}.') from None
-    if not (0 <= pair[0] < n_layers and 0 <= pair[1] < n_heads):
-        raise Hint(
-            f"There is no {name_of(*pair)}: layers are 0 to {n_layers - 1} and heads 0 to {n_heads - 1}, "
-            "both counted from 0."
-        )
-    return pair
+        raise Hint("no head", kind=kind_of(answer)) from None
+    if not (0 <= layer < n_layers and 0 <= head < n_heads):
+        raise Hint("no such head", head=(layer, head), last_layer=n_layers - 1, last_head=n_heads - 1)
+    return layer, head
 
 
-def stopped(error):
-    """The sentence for a learner's function that raised an exception."""
-    return f"Your function stopped with {type(error).__name__}: {str(error)[:150].rstrip('.')}."
+def as_function(answer):
+    """The answer as a function that raises a Hint where the learner's stops or returns nothing."""
+    if not callable(answer):
+        raise Hint("no function", kind=kind_of(answer))
+
+    def called(*given):
+        try:
+            value = answer(*given)
+        except Exception as error:  # noqa: BLE001 - the learner's code may do anything
+            raise Hint("stopped", error=type(error).__name__, message=str(error)[:150].rstrip(".")) from None
+        if value is None or value is ...:
+            raise Hint("returns nothing")
+        return value
+
+    return called
+
+
+# Judging answers ----------------------------------------------------------------------------------------------------
 
 
 def close(a, b):
@@ -144,11 +162,26 @@ def close(a, b):
     return bool(np.allclose(a, b, rtol=TOLERANCE, atol=1e-9))
 
 
-def look_for(answer, mistakes):
-    """Raise the Hint of the first mistake, [(what it gives, hint)], that gives just this answer."""
-    for value, hint in mistakes:
-        if np.shape(value) == np.shape(answer) and close(answer, value):
-            raise Hint(hint)
+def look_for(answer, mistakes, **fields):
+    """Raise the Hint of the first mistake, {its name: what it gives}, that gives just this answer.
+
+    Heads, as pairs of ints, must be the same, all else about the same.
+    """
+    same = np.array_equal if isinstance(answer, tuple) else close
+    for name, value in mistakes.items():
+        if np.shape(value) == np.shape(answer) and same(answer, value):
+            raise Hint(name, **fields)
+
+
+def judged(answer, truth, mistakes, same=close, said="right", otherwise="otherwise", **fields):
+    """What a checker returns if the answer is the truth; else the Hint of its mistake is raised.
+
+    mistakes: as in look_for.  said, otherwise: names of the texts for the truth and for what is none of the mistakes.
+    """
+    if same(answer, truth):
+        return right(said, **fields)
+    look_for(answer, mistakes, **fields)
+    raise Hint(otherwise, **fields)
 
 
 def top_head(grid):

@@ -1,6 +1,6 @@
 """The figures of the lessons: small, and each of what the learner has just computed.
 
-Every function takes plain arrays or tables and returns a drawn figure with its words.
+Every function takes plain arrays or tables and returns a drawn figure; its words are in figures.yml.
 """
 
 import matplotlib.pyplot as plt
@@ -10,47 +10,51 @@ import seaborn as sns
 from matplotlib.colors import LogNorm
 from matplotlib.ticker import MaxNLocator
 
-from lib import formatting as w
-from lib.figures.display import drawn
-from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, label_ends, training_axis
-from lib.findings.counting import selectivity_column
-from lib.measure import metrics
-from lib.measure.metrics import CLASSES
+from lib.figures import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, drawn, label_ends, training_axis
+from lib.formatting import name_of
+from lib.lessons.texts import Texts, read
+from lib.measure import CLASSES, participation_ratio, selectivity_column
+
+TEXTS = {kind: Texts(texts) for kind, texts in read("figures.yml").items()}
+DOTTED = {"color": "0.2", "ls": ":", "lw": 1}
 
 
-def patterns(pattern, layer, name="lesson-patterns"):
+def _drawn(fig, kind, data, **fields):
+    texts = TEXTS[kind]
+    return drawn(fig, f"lesson-{kind}", texts.say("alt", **fields), texts.say("caption", **fields), data)
+
+
+def _side_by_side(n, height):
+    """A figure as wide as the column with n axes that share y."""
+    fig, axes = plt.subplots(1, n, figsize=(WIDTH, height), sharey=True, squeeze=False, layout="constrained")
+    return fig, axes[0]
+
+
+def patterns(pattern, layer):
     """Attention patterns of the heads of one layer for one sequence.
 
     pattern: [head, query, key].
     """
     pattern = np.asarray(pattern)
     n_heads, seq_len = pattern.shape[:2]
-    fig, axes = plt.subplots(
-        1, n_heads, figsize=(WIDTH, WIDTH / n_heads + 0.7), sharey=True, squeeze=False, layout="constrained"
-    )
-    for head, ax in enumerate(axes[0]):
+    fig, axes = _side_by_side(n_heads, WIDTH / n_heads + 0.7)
+    for head, ax in enumerate(axes):
         image = ax.imshow(pattern[head], norm=LogNorm(1e-3, 1, clip=True), cmap=SEQUENTIAL, interpolation="nearest")
-        ax.set(title=w.name_of(layer, head), xlabel="key", xticks=[0, seq_len - 1], yticks=[0, seq_len - 1])
+        ax.set(title=name_of(layer, head), xlabel="key", xticks=[0, seq_len - 1], yticks=[0, seq_len - 1])
         ax.grid(False)
-    axes[0, 0].set_ylabel("query")
-    fig.colorbar(image, ax=axes[0].tolist(), label="attention", shrink=0.8)
+    axes[0].set_ylabel("query")
+    fig.colorbar(image, ax=axes.tolist(), label="attention", shrink=0.8)
     last = pattern[:, -1]
-    rows = pd.DataFrame(
-        [{"head": w.name_of(layer, head), "key": key, "attention": last[head, key]} for head, key in np.ndindex(last.shape)]
-    )  # fmt: skip
+    head, key = np.indices(last.shape).reshape(2, -1)
+    rows = pd.DataFrame({"head": [name_of(layer, h) for h in head], "key": key, "attention": last.ravel()})
     most = ", ".join(
-        f"{w.name_of(layer, head)} gives {w.percent(row.max())} to position {row.argmax()}"
+        TEXTS["patterns"].say("each", head=(layer, head), share=row.max(), position=row.argmax())
         for head, row in enumerate(last)
     )
-    alt = f"Attention patterns of {n_heads} heads over {seq_len} positions. From the last position, {most}."
-    caption = (
-        f"One square a head of layer {layer}, one sequence of {seq_len} tokens: the row is the query, the column the key. "
-        "The colours are logarithmic, from 0.1 % of the attention or less to all of it. Above the diagonal there is none."
-    )
-    return drawn(fig, name, alt, caption, rows)
+    return _drawn(fig, "patterns", rows, layer=layer, n_heads=n_heads, seq_len=seq_len, most=most)
 
 
-def last_query(rows, marks, name="lesson-last-query"):
+def last_query(rows, marks):
     """How the last position's attention is spread over the sequence.
 
     rows: {label: [key]}.  marks: {label: position}, marked on the axis.
@@ -64,43 +68,39 @@ def last_query(rows, marks, name="lesson-last-query"):
         ax.set_title(label, loc="left", fontsize="medium")
         for position in marks.values():
             ax.axvline(position, color=MUTED, ls=":", lw=1, zorder=0)
-    first = min(marks.values())
     for label, position in marks.items():  # neighbours are named on either side
-        side = {"ha": "right", "xytext": (-3, -2)} if position == first else {"ha": "left", "xytext": (3, -2)}
+        side, shift = ("right", -3) if position == min(marks.values()) else ("left", 3)
         axes[0, 0].annotate(
-            label, (position, 1), textcoords="offset points", va="top", fontsize="small", color="0.25", **side
-        )
+            label, (position, 1), (shift, -2), textcoords="offset points", va="top", ha=side, fontsize="small", color="0.25"
+        )  # fmt: skip
     axes[-1, 0].set_xlabel("position (key)")
     fig.supylabel("attention", fontsize="medium")
-    most = "; ".join(f"{label}: {w.percent(np.max(row))} at position {np.argmax(row)}" for label, row in rows.items())
-    alt = f"Bars of the last query's attention over {len(row)} positions. The most, {most}."
+    most = "; ".join(
+        TEXTS["last-query"].say("each", label=label, share=np.max(row), position=np.argmax(row))
+        for label, row in rows.items()
+    )
     where = ", ".join(f"{label} at {position}" for label, position in marks.items())
-    caption = f"Attention of the last position to every position of one sequence. Dotted: {where}."
     data = pd.DataFrame(rows).rename_axis("position").reset_index()
-    return drawn(fig, name, alt, caption, data)
+    return _drawn(fig, "last-query", data, n=len(row), most=most, marks=where)
 
 
-def around(rows, name="lesson-around", reach=4):
+def around(rows, reach=4):
     """The mean attention near a position that differs between sequences: {label: ([sequence, key], positions)}."""
     offsets = np.arange(-reach, reach + 1)
-    fig, axes = plt.subplots(1, len(rows), figsize=(WIDTH, 2.4), sharey=True, squeeze=False, layout="constrained")
+    fig, axes = _side_by_side(len(rows), 2.4)
     near = {}
-    for ax, (label, (attention, positions)), colour in zip(axes[0], rows.items(), PALETTE):
+    for ax, (label, (attention, positions)), colour in zip(axes, rows.items(), PALETTE):
         at = np.asarray(positions)[:, None] + offsets
         near[label] = np.take_along_axis(np.asarray(attention), at, axis=1).mean(axis=0)
         ax.bar(offsets, near[label], color=colour, lw=0)
         ax.set(xlabel="steps from there", xticks=offsets[::2], ylim=(0, 1))
         ax.set_title(label.replace(": ", ":\n"), fontsize="small")
-    axes[0, 0].set_ylabel("attention")
-    after = "; ".join(f"{label}, {w.percent(values[reach + 1])} one step behind" for label, values in near.items())
-    alt = f"Bars of the mean attention up to {reach} steps before and after a position. {after}."
-    caption = (
-        "Attention of the last query near a position, averaged over the sequences. One step behind is what followed."
-    )
-    return drawn(fig, name, alt, caption, pd.DataFrame({"steps": offsets} | near))
+    axes[0].set_ylabel("attention")
+    after = "; ".join(TEXTS["around"].say("each", label=label, share=row[reach + 1]) for label, row in near.items())
+    return _drawn(fig, "around", pd.DataFrame({"steps": offsets} | near), reach=reach, after=after)
 
 
-def grid(values, name="lesson-grid"):
+def grid(values):
     """The mean attention that each head gives to one place: values [layer, head]."""
     values = np.asarray(values, dtype=float)
     n_layers, n_heads = values.shape
@@ -111,95 +111,80 @@ def grid(values, name="lesson-grid"):
     )  # fmt: skip
     ax.set(xlabel="head", ylabel="layer")
     ax.tick_params(axis="y", rotation=0)
-    top = np.unravel_index(values.argmax(), values.shape)
-    alt = f"Heat map of {n_layers} layers by {n_heads} heads, attention: {values.max():.3g} in {w.name_of(*top)}, the median head {np.median(values):.2g}."
     layer, head = np.indices(values.shape).reshape(2, -1)
     data = pd.DataFrame({"layer": layer, "head": head, "value": values.ravel()})
-    return drawn(fig, name, alt, "Mean attention of the last query, one square a head.", data)
+    top = np.unravel_index(values.argmax(), values.shape)
+    about = {"head": top, "most": values.max(), "median": np.median(values)}
+    return _drawn(fig, "grid", data, n_layers=n_layers, n_heads=n_heads, **about)
 
 
-def spectra(matrices, name="lesson-spectra"):
+def spectra(matrices):
     """The weights p_i behind a participation ratio, for a few matrices: {label: [n, d]}."""
-    fig, axes = plt.subplots(1, len(matrices), figsize=(WIDTH, 2.3), sharey=True, squeeze=False, layout="constrained")
+    fig, axes = _side_by_side(len(matrices), 2.3)
     rows, said = [], []
-    for ax, (label, matrix), colour in zip(axes[0], matrices.items(), PALETTE):
+    for ax, (label, matrix), colour in zip(axes, matrices.items(), PALETTE):
         squared = np.linalg.svd(np.asarray(matrix, dtype=float), compute_uv=False) ** 2
         p = squared / squared.sum() if squared.sum() else squared
-        pr = metrics.participation_ratio(matrix)
+        pr = participation_ratio(matrix)
         ax.bar(np.arange(1, len(p) + 1), p, color=colour, lw=0)
         ax.set(xlabel="direction", title=f"{label}\nPR {pr:.1f} of {len(p)}", ylim=(0, 1))
         ax.title.set_fontsize("medium")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         rows += [{"matrix": label, "direction": i + 1, "p": value} for i, value in enumerate(p)]
-        said.append(f"{label}: PR {pr:.2f} of {len(p)}, the first direction holds {w.percent(p[0])}")
-    axes[0, 0].set_ylabel("share $p_i$")
-    caption = "Shares of the squared singular values, largest first. PR is how many equal bars would be as even."
-    return drawn(fig, name, f"Bars of the shares of directions. {'; '.join(said)}.", caption, pd.DataFrame(rows))
+        said.append(TEXTS["spectra"].say("each", label=label, pr=pr, n=len(p), share=p[0]))
+    axes[0].set_ylabel("share $p_i$")
+    return _drawn(fig, "spectra", pd.DataFrame(rows), said="; ".join(said))
 
 
-def pr_against_rows(sizes, measured, ceiling, d, name="lesson-rows"):
+def pr_against_rows(sizes, measured, ceiling, d):
     """PR against the number of rows it is computed from: of a head, and of Gaussian noise of that size."""
     fig, ax = plt.subplots(figsize=(0.75 * WIDTH, 2.9), layout="constrained")
     ax.plot(sizes, ceiling, color=MUTED, marker="s", ms=4)
     ax.plot(sizes, measured, color=PALETTE[0], marker="o", ms=4)
-    ax.plot(sizes, np.minimum(sizes, d), color="0.2", ls=":", lw=1)
+    ax.plot(sizes, np.minimum(sizes, d), **DOTTED)
     ax.set_xscale("log")
     ax.set_xticks(sizes, [str(n) for n in sizes])
     ax.minorticks_off()
-    ax.set(
-        xlabel="rows (sequences)",
-        ylabel="participation ratio",
-        ylim=(0, 1.08 * d),
-        xlim=(sizes[0] / 1.2, sizes[-1] * 2.6),
-    )
-    label_ends(
-        ax,
-        [
-            (sizes[-1], measured[-1], "the head", PALETTE[0]),
-            (sizes[-1], ceiling[-1], "Gaussian noise", "0.4"),
-            (sizes[-1], d, "what is possible", "0.2"),
-        ],
-    )
-    alt = (
-        f"PR against the number of rows. The head: {measured[0]:.1f} with {sizes[0]} rows, {measured[-1]:.1f} with {sizes[-1]}; "
-        f"Gaussian noise: {ceiling[0]:.1f} and {ceiling[-1]:.1f}, of {d} directions."
-    )
-    caption = "The same head, its PR computed from fewer rows; and the PR of pure noise of that size. Dotted: rows or directions, whichever are fewer."
+    ax.set(xlabel="rows (sequences)", ylabel="participation ratio")
+    ax.set(ylim=(0, 1.08 * d), xlim=(sizes[0] / 1.2, sizes[-1] * 2.6))
+    ends = {
+        "the head": (measured[-1], PALETTE[0]),
+        "Gaussian noise": (ceiling[-1], "0.4"),
+        "what is possible": (d, "0.2"),
+    }
+    label_ends(ax, [(sizes[-1], y, text, colour) for text, (y, colour) in ends.items()])
     data = pd.DataFrame({"rows": sizes, "pr": measured, "pr_gaussian": ceiling})
-    return drawn(fig, name, alt, caption, data)
+    head, noise, rows = ((values[0], values[-1]) for values in (measured, ceiling, sizes))
+    return _drawn(fig, "rows", data, head=head, noise=noise, rows=rows, d=d)
 
 
-def formation(frames, cls, threshold, name="lesson-formation"):
+def formation(frames, cls, threshold):
     """One class' selectivity of every head over training, a panel a model: {label: lib.tables.heads.trajectory}."""
-    fig, axes = plt.subplots(1, len(frames), figsize=(WIDTH, 2.9), sharey=True, squeeze=False, layout="constrained")
+    fig, axes = _side_by_side(len(frames), 2.9)
     column, parts, said = selectivity_column(cls), [], []
-    for ax, (label, frame) in zip(axes[0], frames.items()):
-        tokens = frame.groupby("step")["tokens"].first().to_numpy()
-        x = training_axis(ax, tokens)
-        members = []
-        for (layer, head), mine in frame.groupby(["layer", "head"]):
+    for ax, (label, frame) in zip(axes, frames.items()):
+        x = training_axis(ax, frame.groupby("step")["tokens"].first().to_numpy())
+        heads, members = frame.groupby(["layer", "head"]), []
+        for (layer, head), mine in heads:
             values = np.maximum(mine.sort_values("step")[column].to_numpy(), 0.05)
-            member = values[-1] >= threshold
-            members += [w.name_of(layer, head)] if member else []
-            style = {"color": CLASS_COLOURS[cls], "lw": 1.8, "zorder": 3} if member else {"color": "0.7", "lw": 0.8}
-            ax.plot(x, values, **style)
+            if values[-1] >= threshold:
+                members.append(name_of(layer, head))
+                ax.plot(x, values, color=CLASS_COLOURS[cls], lw=1.8, zorder=3)
+            else:
+                ax.plot(x, values, color="0.7", lw=0.8)
             parts.append(mine.assign(model=label)[["model", "layer", "head", "revision", "tokens", column]])
-        ax.axhline(threshold, color="0.2", ls=":", lw=1)
+        ax.axhline(threshold, **DOTTED)
         ax.set(yscale="log", title=f"{label}\n{', '.join(members) or 'no head'}")
         ax.title.set_fontsize("medium")
         ax.tick_params(axis="x", labelsize="small")
-        n_heads = len(frame.groupby(["layer", "head"]))
-        said.append(f"{label}: {len(members)} of {n_heads} heads end past {w.times(threshold)}")
-    axes[0, 0].set_ylabel("times the baseline")
-    alt = f"Selectivity of every head for the class {cls} over training. {'; '.join(said)}."
-    caption = (
-        f"One line a head, {cls.replace('_', '-')} selectivity. Dotted: {w.times(threshold)}; in colour and "
-        "named: the heads past it at the end. Step 0 is drawn left of the first tokens."
-    )
-    return drawn(fig, name, alt, caption, pd.concat(parts, ignore_index=True))
+        about = {"label": label, "members": len(members), "n": len(heads), "threshold": threshold}
+        said.append(TEXTS["formation"].say("each", **about))
+    axes[0].set_ylabel("times the baseline")
+    about = {"cls": cls, "hyphened": cls.replace("_", "-"), "threshold": threshold}
+    return _drawn(fig, "formation", pd.concat(parts, ignore_index=True), said="; ".join(said), **about)
 
 
-def ratio_against_mass(table, threshold, floor, name="lesson-mass"):
+def ratio_against_mass(table, threshold, floor):
     """Every head and class of a head table: how large the ratio, and how much attention is behind it.
 
     Heads are not named: to find one is an exercise.
@@ -207,7 +192,7 @@ def ratio_against_mass(table, threshold, floor, name="lesson-mass"):
     rows = pd.DataFrame(
         [
             {
-                "head": w.name_of(int(row.layer), int(row.head)),
+                "head": name_of(int(row.layer), int(row.head)),
                 "class": cls,
                 "attention": getattr(row, f"attention_{cls}"),
                 "selectivity": getattr(row, selectivity_column(cls)),
@@ -217,30 +202,19 @@ def ratio_against_mass(table, threshold, floor, name="lesson-mass"):
         ]
     )
     fig, ax = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
-    for cls in CLASSES:
-        some = rows[rows["class"] == cls]
-        ax.scatter(
-            some["attention"].clip(lower=1e-5), some["selectivity"].clip(lower=1e-3), s=22, color=CLASS_COLOURS[cls],
-            label=cls.replace("_", "-"), lw=0,
-        )  # fmt: skip
+    for cls, some in rows.groupby("class", sort=False):
+        x, y = some["attention"].clip(lower=1e-5), some["selectivity"].clip(lower=1e-3)
+        ax.scatter(x, y, s=22, color=CLASS_COLOURS[cls], label=cls.replace("_", "-"), lw=0)
     ax.set(xscale="log", yscale="log", xlabel="share of the attention", ylabel="times the baseline", xlim=(7e-6, 1.6))
-    ax.axhline(threshold, color="0.2", ls=":", lw=1)
-    ax.axvline(floor, color="0.2", ls=":", lw=1)
+    ax.axhline(threshold, **DOTTED)
+    ax.axvline(floor, **DOTTED)
     ax.legend(fontsize="small", loc="lower right", frameon=True)
-    thin = rows[(rows["selectivity"] >= threshold) & (rows["attention"] < floor)]
-    high = rows[rows["selectivity"] >= threshold]
-    alt = (
-        f"Scatter of {len(rows)} ratios against the attention behind them: {len(high)} are {w.times(threshold)} or more, "
-        f"{len(thin)} of these with under {w.percent(floor)} of the attention."
-    )
-    caption = (
-        f"One dot a head and class; dotted: {w.times(threshold)} and {w.percent(floor)} of the attention. Upper left: ratios "
-        "with little behind them. Values under the axes are drawn at their edge."
-    )
-    return drawn(fig, name, alt, caption, rows)
+    high = rows["selectivity"] >= threshold
+    about = {"n": len(rows), "high": high.sum(), "thin": (high & (rows["attention"] < floor)).sum()}
+    return _drawn(fig, "mass", rows, **about, threshold=threshold, floor=floor)
 
 
-def costs(groups, whole, name="lesson-costs"):
+def costs(groups, whole):
     """What it costs to zero sets of heads: {label: [loss, ...]}, against the whole model's loss."""
     fig, ax = plt.subplots(figsize=(WIDTH, 0.9 + 0.42 * len(groups)), layout="constrained")
     rows, said = [], []
@@ -249,10 +223,8 @@ def costs(groups, whole, name="lesson-costs"):
         ax.plot(losses - whole, np.full(len(losses), y), "o", color=PALETTE[y % len(PALETTE)], alpha=0.75, ms=6)
         rows += [{"set": label, "loss": loss, "cost": loss - whole} for loss in losses]
         if len(losses):
-            said.append(f"{label} {losses.mean() - whole:+.2f} nats")
+            said.append(TEXTS["costs"].say("each", label=label, cost=losses.mean() - whole))
     ax.axvline(0, color="0.2", lw=1)
     ax.set_yticks(range(len(groups)), groups)
     ax.set(xlabel="change of the loss (nats)", ylim=(len(groups) - 0.5, -0.5))
-    alt = f"What zeroing heads does to the loss of {whole:.2f} nats: {', '.join(said)}."
-    caption = "Change of the loss on the batch with some heads zeroed, one dot a set. Right of the line the model is worse, left of it better."
-    return drawn(fig, name, alt, caption, pd.DataFrame(rows))
+    return _drawn(fig, "costs", pd.DataFrame(rows), whole=whole, said=", ".join(said))

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from lib.formatting import name_of, percent, times
-from lib.lessons.answers import Hint, as_array, as_head, as_number, as_numbers, close, exercise, look_for, top_head
-from lib.measure import metrics
+from lib import measure
+from lib.lessons.answers import Hint, as_array, as_head, as_number, as_numbers, exercise, judged, top_head
 
 
 def _at(attention, positions):
@@ -24,36 +23,23 @@ def induction_mass(answer, attention, batch):
     n_layers, n, n_heads, seq_len = attention.shape
     each = attention[:, np.arange(n), :, first_a + 1]  # [sequence, layer, head]
     truth = each.mean(axis=0)
-    meaning = "one row a layer and one column a head"
-    shape = as_numbers(answer, meaning).shape
+    shape = as_numbers(answer).shape
     if shape in (each.shape, (n_layers, n, n_heads)):
-        raise Hint("These are the single sequences. Take the mean over them: one number a layer and head remains.")
+        raise Hint("single sequences")
     if shape in ((n_layers, n, n_heads, n), (n_layers, n_heads, n)):
-        raise Hint("Each sequence was read at every sequence's position. Pair `np.arange(n)` with the positions.")
+        raise Hint("every position")
     if n_layers != n_heads and shape == (n_heads, n_layers):
-        raise Hint("Layers and heads are exchanged: one row a layer is expected.")
-    answer = as_array(answer, truth.shape, meaning)
-    if close(answer, truth):
-        return "This is the column `attention_induction` of the head tables, for these sequences."
-    look_for(
-        answer,
-        [
-            (_at(attention, first_a), "This is the attention to A itself, at `first_a`. B stands one behind it."),
-            (_at(attention, np.minimum(first_a + 2, seq_len - 1)), "One too far: the attention to the token after B."),
-            (truth * n, "These are sums over the sequences. Divide by their number."),
-            (truth.T, "Layers and heads are exchanged: one row a layer is expected."),
-            (
-                attention[..., first_a[0] + 1].mean(axis=1),
-                "All sequences were read at the position of the first one. A stands elsewhere in each.",
-            ),
-            (each.max(axis=0), "These are the largest values. The mean is asked."),
-            (np.median(each, axis=0), "These are medians. The mean is asked."),
-        ],
-    )
-    raise Hint(
-        "For sequence i take key `first_a[i] + 1`: `attention[:, np.arange(n), :, first_a + 1]` pairs sequences and "
-        "positions, and puts the sequences first."
-    )
+        raise Hint("exchanged")
+    mistakes = {
+        "A itself": _at(attention, first_a),
+        "one too far": _at(attention, np.minimum(first_a + 2, seq_len - 1)),
+        "sums": truth * n,
+        "exchanged": truth.T,
+        "the first sequence's position": attention[..., first_a[0] + 1].mean(axis=1),
+        "largest": each.max(axis=0),
+        "medians": np.median(each, axis=0),
+    }
+    return judged(as_array(answer, truth.shape), truth, mistakes)
 
 
 @exercise("2.2")
@@ -64,23 +50,14 @@ def induction_head(answer, attention, batch):
     grid = _at(attention, first_a + 1)
     truth = top_head(grid)
     answer = as_head(answer, n_layers, n_heads)
-    if answer == truth:
-        return f"{name_of(*truth)} puts {percent(grid[truth])} of its attention there, averaged over sequences."
-    if answer == truth[::-1]:
-        raise Hint("The right numbers in the wrong order: the layer comes first.")
-    if answer == (truth[0] + 1, truth[1] + 1):
-        raise Hint("Count layers and heads from 0, as the array does.")
-    for name, positions in (("previous-token", np.full(n, seq_len - 2)), ("duplicate-token", first_a)):
-        if answer == top_head(_at(attention, positions)):
-            raise Hint(
-                f"{name_of(*answer)} is the strongest {name} head. Which gives most to the position after the first A?"
-            )
-    if grid[answer] >= grid[truth] / 2:
-        raise Hint(f"{name_of(*answer)} looks there too, with {percent(grid[answer])}. One head gives it more.")
-    raise Hint(
-        f"{name_of(*answer)} gives the induction position {percent(grid[answer])}. Look for the largest entry of the "
-        "grid of exercise 2.1."
-    )
+    mistakes = {
+        "exchanged": truth[::-1],
+        "counted from 1": (truth[0] + 1, truth[1] + 1),
+        "previous-token head": top_head(_at(attention, np.full(n, seq_len - 2))),
+        "duplicate-token head": top_head(_at(attention, first_a)),
+    }
+    otherwise = "weaker" if grid[answer] >= grid[truth] / 2 else "elsewhere"
+    return judged(answer, truth, mistakes, same=np.array_equal, otherwise=otherwise, head=answer, mass=grid[answer])
 
 
 @exercise("2.3")
@@ -89,44 +66,24 @@ def induction_selectivity(answer, attention, batch, head):
     attention, first_a = _attention(attention, batch)
     seq_len = attention.shape[-1]
     mine = attention[head[0], :, head[1]]  # [sequence, key]
-    each = mine[np.arange(len(mine)), first_a + 1]
-    per_sequence = mine[:, metrics.paper_baseline_positions(seq_len)].mean(axis=1)
+    n = np.arange(len(mine))
+    each = mine[n, first_a + 1]
+    per_sequence = mine[:, measure.metrics.paper_baseline_positions(seq_len)].mean(axis=1)
     base = per_sequence.mean()
-    clean = np.average(mine, axis=1, weights=metrics.clean_baseline_mask(seq_len, first_a)).mean()
-    mass, truth = each.mean(), float(metrics.selectivity(each.mean(), base))
-    answer = as_number(answer, "how many times the baseline")
-    if close(answer, truth):
-        return f"{name_of(*head)}: {times(truth)} the baseline of {base:.3g} a position, with {percent(mass)} of the attention."
-    look_for(
-        answer,
-        [
-            (mass, "This is the attention. Divide it by the baseline."),
-            (base, "This is the baseline. Divide the attention by it."),
-            (base / max(mass, 1e-300), "Upside down: attention over baseline."),
-            (
-                mass * seq_len,
-                "An even spread, 1/T, is another baseline. The paper's is the mean over its 50 positions.",
-            ),
-            (mass / clean, "This is against the clean baseline. Here the paper's is asked: its 50 positions."),
-            (mass / (50 * base), "The baseline is the mean over the 50 positions, not their sum."),
-            (
-                np.mean(each / np.maximum(per_sequence, 1e-300)),
-                "A mean of ratios is not the ratio of means. Average over sequences first, then divide.",
-            ),
-            (
-                metrics.selectivity(mine[:, first_a].mean(), base),
-                "Each sequence has its own position of A: pair sequences with positions.",
-            ),
-            (
-                metrics.selectivity(mine[np.arange(len(mine)), first_a].mean(), base),
-                "This is for A itself; B is one on.",
-            ),
-        ],
-    )
-    raise Hint(
-        "Take the head's mean attention to the induction position, and divide it by its mean over all sequences and the "
-        "50 positions."
-    )
+    clean = np.average(mine, axis=1, weights=measure.metrics.clean_baseline_mask(seq_len, first_a)).mean()
+    mass, truth = each.mean(), float(measure.metrics.selectivity(each.mean(), base))
+    mistakes = {
+        "attention": mass,
+        "baseline": base,
+        "upside down": base / max(mass, 1e-300),
+        "even spread": mass * seq_len,
+        "clean baseline": mass / clean,
+        "sum as baseline": mass / (50 * base),
+        "mean of ratios": np.mean(each / np.maximum(per_sequence, 1e-300)),
+        "not paired": measure.metrics.selectivity(mine[:, first_a].mean(), base),
+        "A itself": measure.metrics.selectivity(mine[n, first_a].mean(), base),
+    }
+    return judged(as_number(answer), truth, mistakes, head=head, ratio=truth, base=base, mass=mass)
 
 
 @exercise("2.4")
@@ -141,29 +98,14 @@ def moved_question(answer, bridge, moved, head, asked, batch):
     rows = cache[name][:, number, -1].numpy(force=True)  # [sequence, key]
     n, top = np.arange(len(rows)), rows.argmax(axis=1)
     truth = (top == asked + 1).mean()
-    answer = as_number(answer, "a share between 0 and 1")
-    if close(answer, truth):
-        said = f"In {percent(truth)} of {len(rows)} sequences {name_of(*head)} looks behind the token asked for."
-        return said + (
-            " Another question, another answer." if truth > 0.5 else " An induction head would in most: this is none."
-        )
-    first_a = batch.first_a.numpy()
-    look_for(
-        answer,
-        [
-            (0.0, "Never? `attention` holds the old question: run the bridge again, on `moved`."),
-            (truth * len(rows), "That is their number. Divide by the number of sequences."),
-            (100 * truth, "A share is between 0 and 1: do not multiply by 100."),
-            (
-                rows[n, asked + 1].mean(),
-                "That is the mean attention. In how many sequences is it the *largest* of its row?",
-            ),
-            ((top == asked).mean(), "That is at the token asked for. What followed it stands one behind."),
-            ((top == first_a + 1).mean(), "That is how often it still looks behind A. Which position is right now?"),
-            (1 - truth, "That is the share in which it looks elsewhere."),
-        ],
-    )
-    raise Hint(
-        "Run the bridge on `moved` with a cache, take this layer's `hook_pattern` at `[:, head, -1]`, and compare its "
-        "`argmax(axis=1)` with `asked + 1`."
-    )
+    mistakes = {
+        "never": 0.0,
+        "a number": truth * len(rows),
+        "per cent": 100 * truth,
+        "mean attention": rows[n, asked + 1].mean(),
+        "at the token asked for": (top == asked).mean(),
+        "still behind A": (top == batch.first_a.numpy() + 1).mean(),
+        "elsewhere": 1 - truth,
+    }
+    said = "an induction head" if truth > 0.5 else "no induction head"
+    return judged(as_number(answer), truth, mistakes, said=said, share=truth, n=len(rows), head=head)

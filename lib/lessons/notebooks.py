@@ -22,14 +22,15 @@ from traitlets.config import Config
 from lib import provenance
 from lib.files import ROOT, UserError, atomic, results_dir
 from lib.lessons.answers import CHECK_MIME
-from lib.panels.panel import load_panel
+from lib.panels import load_panel
 
 FOLDER = ROOT / "notebooks" / "lessons"
-COPIES = ROOT / "notebooks" / "mine"  # as deep as FOLDER: links and paths in the notebooks stay right
+COPIES = ROOT / "notebooks" / "mine"
 CODE = (
     "formatting", "measure", "panels.panel", "panels.checkpoints", "tables.heads", "tables.causal", "findings.counting",
     "figures.display", "figures.style", "lessons",
 )  # fmt: skip
+TEXTS = sorted(Path(__file__).parent.glob("*.yml"))  # what checkers and figures say
 PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill", "torch", "transformers", "transformer-lens")
 EXERCISE = re.compile(r"^:::\{exercise\} (.*)\n:label: (\S+)\n:nonumber:\n\n(.*?)\n:::$", re.MULTILINE | re.DOTALL)
 
@@ -91,6 +92,7 @@ def key_of(lesson, panel, digests):
         {
             "notebook": provenance.file_digest(lesson.notebook),
             "code": provenance.code_digest(*CODE),
+            "texts": [provenance.file_digest(path) for path in TEXTS],
             "versions": provenance.versions(*PACKAGES),
             "panel": panel.model_dump(),
             "model": lesson.model,
@@ -151,9 +153,6 @@ def outcomes(notebook):
     return [(one["exercise"], bool(one["right"])) for one in said]
 
 
-# The book -------------------------------------------------------------------------------
-
-
 def facts(notebook):
     """(title, minutes, what is done in it), from a lesson's first cell."""
     title, about = re.match(r"# (.*)\n\n\*(.*)\*", notebook.cells[0].source).groups()
@@ -165,21 +164,21 @@ def facts(notebook):
 
 
 def copy(folder):
-    """Write the unsolved lessons into a folder; returns their paths.
+    """Write the unsolved lessons into a folder, their links leading to the book from there; returns their paths.
 
     Raises UserError if one is there already: it may hold somebody's answers.
     """
     there = [path.name for path in notebooks() if (folder / path.name).exists()]
     if there:
         raise UserError(f"{_shown(folder)} holds {there[0]} already: name another folder, or move it away first")
-    if folder.resolve().parent.parent != ROOT:
-        raise UserError(
-            f"{_shown(folder)} will not do: the notebooks look for the project two folders up, as from notebooks/mine"
-        )
+    book = Path(os.path.relpath(ROOT / "book", folder)).as_posix()
     copies = []
     for path in notebooks():
         with atomic(folder / path.name) as temporary:
-            nbformat.write(unsolved(nbformat.read(path, as_version=4)), temporary)
+            notebook = unsolved(nbformat.read(path, as_version=4))
+            for cell in notebook.cells:
+                cell.source = cell.source.replace("](../../book/", f"]({book}/")
+            nbformat.write(notebook, temporary)
         copies.append(folder / path.name)
     return copies
 
@@ -200,14 +199,10 @@ def mark(path):
         if cell.cell_type == "code":
             cell.outputs = []  # what was saved is not what counts
     with tempfile.TemporaryDirectory(prefix="mark-") as scratch:
+        sockets = {"transport": "ipc", "ip": str(Path(scratch, "k"))}  # as lib.report.execution does
+        where = {"metadata": {"path": str(ROOT)}}
         NotebookClient(
-            notebook,
-            kernel_name="python3",
-            allow_errors=True,
-            resources={"metadata": {"path": str(ROOT)}},
-            config=Config(
-                KernelManager={"transport": "ipc", "ip": str(Path(scratch, "k"))}
-            ),  # as lib.report.execution does
+            notebook, kernel_name="python3", allow_errors=True, resources=where, config=Config(KernelManager=sockets)
         ).execute()
     return asked | dict(outcomes(notebook))
 
@@ -233,10 +228,8 @@ def main(arguments=None):
             for path in options.notebooks:
                 marks = mark(path)
                 wrong = [number for number, right in marks.items() if not right]
-                print(
-                    f"{_shown(path)}: {len(marks) - len(wrong)} of {len(marks)} right"
-                    + (f"; not yet: {', '.join(wrong)}" if wrong else "")
-                )
+                not_yet = f"; not yet: {', '.join(wrong)}" if wrong else ""
+                print(f"{_shown(path)}: {len(marks) - len(wrong)} of {len(marks)} right{not_yet}")
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -9,12 +9,12 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["ablation", "attention", "batch", "bootstrap", "capture", "metrics"],
+    submodules=["ablation", "attention", "batch", "bootstrap", "capture", "metrics", "model"],
     submod_attrs={
-        "ablation": ["capability"],
-        "attention": ["as_bridge"],
-        "batch": ["InductionBatch", "induction_batch"],
-        "capture": ["measure_heads"],
-        "metrics": ["participation_ratio"],
+        "ablation": ["capabilities", "capability", "matched_random"],
+        "attention": ["as_bridge", "watch"],
+        "batch": ["InductionBatch", "induction_batch", "repeated_sequences"],
+        "capture": ["measure_heads", "prefix_matching", "screen"],
+        "metrics": ["BASELINES", "CLASSES", "class_positions", "participation_ratio", "selectivity_column"],
     },
 )

@@ -11,12 +11,14 @@ import torch
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from lib.measure.attention import attending_with, for_each_head
+from lib.measure.batch import InductionBatch
+from lib.measure.model import CausalLM, Head, Heads, Part, Split
 
 STREAM_TOKENS = 8_192  # tokens held at any moment over all streams, or one sequence of each: fits caches
 MEASURES = ("top1", "top5", "loss", "target_logit")
 
 
-def capability(model, batch, ablate=()):
+def capability(model: CausalLM, batch: InductionBatch, ablate: Heads = ()) -> dict[str, float]:
     """How well a model predicts B after the last A, with some heads zeroed.
 
     model: a transformers causal LM in memory (GPTNeoX, Olmo or Olmoe, see lib.panels.checkpoints),
@@ -29,7 +31,7 @@ def capability(model, batch, ablate=()):
     return capabilities(model, batch, [ablate])[0]
 
 
-def capabilities(model, batch, sets):
+def capabilities(model: CausalLM, batch: InductionBatch, sets: list[Heads]) -> list[dict[str, float]]:
     """capability for many sets of heads at once: a list of its dicts, one a set, in the order given.
 
     Equal sets are computed once, and so are the layers below the first in which sets
@@ -52,10 +54,10 @@ def capabilities(model, batch, sets):
             logits = _last_logits(model, tokens.to(model.device), splits)  # [stream, batch, vocab]
             sums += _measure(logits.double(), targets.to(model.device)).numpy(force=True)
     means = [dict(zip(MEASURES, row)) for row in (sums / n).tolist()]
-    return [dict(means[streams.index(heads)]) for heads in sets]
+    return [dict(means[streams.index(heads)]) for heads in sets]  # type: ignore[arg-type]  # frozensets by now
 
 
-def split_by_layer(sets, n_layers):
+def split_by_layer(sets: list[Heads], n_layers: int) -> tuple[list[Split], list[frozenset[Head]]]:
     """How one stream becomes one stream a distinct set, layer by layer.
 
     sets: frozensets of (layer, head).  Returns, for every layer, (parents, ablated):
@@ -71,7 +73,7 @@ def split_by_layer(sets, n_layers):
     return splits, streams
 
 
-def _last_logits(model, tokens, splits):
+def _last_logits(model: CausalLM, tokens: torch.Tensor, splits: list[Split]) -> torch.Tensor:
     """Logits at the last position for every stream that splits describe: [stream, batch, vocab].
 
     The body of the models' own forward, which is the same in all three architectures
@@ -88,12 +90,12 @@ def _last_logits(model, tokens, splits):
         # Nothing after the last layer's attention mixes positions (see _attend).
         kept = slice(-1, None) if layer == len(splits) - 1 else slice(None)
 
-        def split(x):
+        def split(x: torch.Tensor) -> torch.Tensor:
             """[parent * batch, ...] -> [stream * batch, ...]."""
             by_parent = x.view(-1, len(tokens), *x.shape[1:])
             return x if parents == list(range(len(by_parent))) else by_parent[parents].flatten(0, 1)
 
-        def split_z(_, inputs):
+        def split_z(_: torch.nn.Module, inputs: tuple[torch.Tensor]) -> torch.Tensor:
             z = split(inputs[0][:, kept])  # [stream * batch, pos, head * d_head]
             zeroed = torch.zeros(len(parents), 1, 1, n_heads, 1, dtype=torch.bool, device=z.device)
             for stream, heads in enumerate(ablated):
@@ -117,7 +119,7 @@ def _last_logits(model, tokens, splits):
     return logits.view(-1, len(tokens), logits.shape[-1])
 
 
-def _measure(logits, targets):
+def _measure(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """logits [stream, batch, vocab], targets [batch] -> sums over the batch of MEASURES, [stream, 4]."""
     best = logits.topk(5, dim=-1).indices == targets[:, None]
     targets = targets.expand(logits.shape[:2])
@@ -126,12 +128,15 @@ def _measure(logits, targets):
     return torch.stack([best[..., 0], best.any(dim=-1), loss, target_logit], dim=-1).sum(dim=1)
 
 
-def _plain(module):
+def _plain(module: Part) -> Part:
     """A module as transformers made it, also where TransformerLens has wrapped it in place."""
     return getattr(module, "original_component", module)
 
 
-def _attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **_):
+def _attend(
+    module: Part, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: None,
+    scaling: float, dropout: float = 0.0, **_: object,
+) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Fused causal attention; in the last layer for the last query only, since nothing after it mixes positions.
 
     The fused kernel agrees with eager attention far below 1e-5.
@@ -144,7 +149,7 @@ def _attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **_
     return z.expand(-1, query.shape[2], -1, -1), None
 
 
-def matched_random(circuit, n_layers, n_heads, draws, seed=123):
+def matched_random(circuit: Heads, n_layers: int, n_heads: int, draws: int, seed: int = 123) -> list[list[Head]]:
     """Random sets of heads to hold a circuit against: same layers, same count a layer, no overlap.
 
     circuit: pairs (layer, head); the model has n_layers layers of n_heads heads.
@@ -158,7 +163,7 @@ def matched_random(circuit, n_layers, n_heads, draws, seed=123):
     if len(others) < len(circuit):
         return []
 
-    def one():
+    def one() -> list[Head]:
         taken = []
         for layer in range(n_layers):
             here = [h for h in others if h[0] == layer]

@@ -15,12 +15,14 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from lib.measure.model import AttentionFunction, CausalLM, Context, Part, Reduction, Watched
+
 # Tokens a forward pass: bounds what is held at any moment; on a CPU it fits the caches, a GPU wants more to do.
 MICRO_BATCH_TOKENS = {"cpu": 2_048, "other": 16_384}
 
 
 @contextlib.contextmanager
-def attending_with(model, function):
+def attending_with(model: CausalLM, function: AttentionFunction) -> Context:
     """Let a model use an attention function of transformers' interface, and give it back as it was.
 
     function(module, query, key, value, attention_mask, scaling, dropout, **kwargs): query [batch, head,
@@ -36,7 +38,7 @@ def attending_with(model, function):
         model.config._attn_implementation = before
 
 
-def for_each_head(x, query):
+def for_each_head(x: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
     """Keys or values [batch, group, pos, d_head] repeated for the heads that share them; itself if none do."""
     groups = query.shape[1] // x.shape[1]
     return x if groups == 1 else x.repeat_interleave(groups, dim=1)
@@ -50,33 +52,37 @@ class Attention:
     output projection.  scale: what a product of query and key is multiplied with.
     """
 
-    def __init__(self, query, key, value, scale):
+    def __init__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> None:
         self.query, self.key, self.scale = query, key, scale
         attend = _attend_on_cpu if query.device.type == "cpu" else _attend_elsewhere
         self.z, self.lse = attend(query, key, value, scale)
 
-    def last_row(self):
+    def last_row(self) -> torch.Tensor:
         """What the last query attends to: [batch, head, key], float64; each row sums to 1."""
         products = (self.key.float() @ self.query[:, :, -1, :, None].float())[..., 0]
         return (self.scale * products.double()).softmax(dim=-1)
 
-    def between(self, queries, keys):
+    def between(self, queries: np.ndarray, keys: np.ndarray) -> torch.Tensor:
         """Attention from some queries to one key each: indices [k] and [k] -> [batch, head, k], float64."""
         products = (self.query[:, :, queries].float() * self.key[:, :, keys].float()).sum(dim=-1)
         return (self.scale * products.double() - self.lse[:, :, queries].double()).exp()
 
-    def to_first(self):
+    def to_first(self) -> torch.Tensor:
         """Attention from every query to position 0: [batch, head, pos], float64."""
         products = (self.query.float() @ self.key[:, :, 0, :, None].float())[..., 0]
         return (self.scale * products.double() - self.lse.double()).exp()
 
 
-def _attend_on_cpu(query, key, value, scale):
+def _attend_on_cpu(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
     """(z, lse) of the kernel under scaled_dot_product_attention, which keeps the denominator to itself."""
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, True, scale=scale)
 
 
-def _attend_elsewhere(query, key, value, scale):
+def _attend_elsewhere(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
     """(z, lse) where each kind of device has kernels of its own: the denominator is computed beside the kernel."""
     z = scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
     scores = (query.float() @ key.float().transpose(-1, -2)).mul_(scale)
@@ -84,7 +90,7 @@ def _attend_elsewhere(query, key, value, scale):
     return z, scores.masked_fill_(future, -torch.inf).logsumexp(dim=-1)
 
 
-def watch(model, tokens, see):
+def watch(model: CausalLM, tokens: torch.Tensor, see: Reduction) -> Watched:
     """Run a model on tokens [n, T] in micro-batches and reduce each layer's Attention with see.
 
     see(attention): a tuple of tensors [batch, head, ...].  Yields (slice of the sequences, a list of them
@@ -111,7 +117,7 @@ def watch(model, tokens, see):
         start = part.stop
 
 
-def _is_out_of_memory(error):
+def _is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)  # the second: MPS
 
 
@@ -119,11 +125,14 @@ class _AllSeen(Exception):
     """Ends a forward pass in which nothing more is to be measured."""
 
 
-def _forward(model, tokens, see):
+def _forward(model: CausalLM, tokens: torch.Tensor, see: Reduction) -> list[np.ndarray]:
     """One micro-batch: what see finds, of all layers."""
     n_layers, n_seen, seen = model.config.num_hidden_layers, 0, []
 
-    def attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **_):
+    def attend(
+        module: Part, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: None,
+        scaling: float, dropout: float = 0.0, **_: object,
+    ) -> tuple[torch.Tensor, None]:  # fmt: skip
         nonlocal n_seen
         attention = Attention(query, for_each_head(key, query), for_each_head(value, query), scaling)
         found = [x.numpy(force=True) for x in see(attention)]
@@ -148,7 +157,7 @@ def _forward(model, tokens, see):
     return [whole.reshape(len(whole), -1, *whole.shape[3:]) for whole in seen]
 
 
-def as_bridge(model):
+def as_bridge(model: CausalLM) -> Part:
     """Wrap a transformers causal LM in TransformerLens, in place and once.
 
     The bridge keeps the raw weights (no folding) and replaces the model's
@@ -159,6 +168,6 @@ def as_bridge(model):
     if "_bridge" not in model.__dict__:
         from transformer_lens.model_bridge.sources import build_bridge_from_module  # takes seconds to import
 
-        bridge = build_bridge_from_module(model, type(model).__name__, hf_config=model.config)
+        bridge = build_bridge_from_module(model, type(model).__name__, hf_config=model.config)  # type: ignore[arg-type]  # a Module, too
         model.__dict__["_bridge"] = bridge.eval()
     return model.__dict__["_bridge"]

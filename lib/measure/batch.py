@@ -20,7 +20,9 @@ class InductionBatch:
     first_a: torch.Tensor
 
 
-def induction_batch(n_sequences=2000, seq_len=256, vocab_low=100, vocab_high=10000, seed=42):
+def induction_batch(
+    n_sequences: int = 2000, seq_len: int = 256, vocab_low: int = 100, vocab_high: int = 10000, seed: int = 42
+) -> InductionBatch:
     """Build the paper's batch, draw for draw (arXiv 2606.02378, methods).
 
     Each sequence is seq_len uniform ids in [vocab_low, vocab_high).  Two distinct
@@ -56,7 +58,7 @@ def induction_batch(n_sequences=2000, seq_len=256, vocab_low=100, vocab_high=100
     return InductionBatch(*(torch.from_numpy(x) for x in (tokens, targets, first_a)))
 
 
-def repeated_sequences(seq_len, vocab_low, vocab_high, seed, n_sequences):
+def repeated_sequences(seq_len: int, vocab_low: int, vocab_high: int, seed: int, n_sequences: int) -> torch.Tensor:
     """Random sequences that come twice, for the prefix-matching score: [n_sequences, 2 * (seq_len // 2)] int64.
 
     The first half holds seq_len // 2 different ids in [vocab_low, vocab_high), the

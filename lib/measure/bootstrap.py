@@ -19,20 +19,20 @@ SEED = 0
 
 
 @lru_cache(maxsize=4)
-def weights(n, replicates=REPLICATES, seed=SEED):
+def weights(n: int, replicates: int = REPLICATES, seed: int = SEED) -> np.ndarray:
     """How often each of n sequences is drawn, as a share of n: [replicates, n]; each row sums to 1."""
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=replicates)
     return drawn / n
 
 
-def means(values):
+def means(values: np.ndarray) -> np.ndarray:
     """Replicates of the mean over sequences: [n, ...] -> [replicates, ...]."""
     values = np.asarray(values)
     w = weights(len(values))
     return (w @ values.reshape(len(values), -1)).reshape(len(w), *values.shape[1:])
 
 
-def participation_ratio(z, centred=False):
+def participation_ratio(z: np.ndarray, centred: bool = False) -> tuple[float, np.ndarray]:
     """One head's participation ratio and its replicates: z [n, d_head] -> (float, [replicates]).
 
     The estimate is metrics.participation_ratio, from the Gram matrix if that is smaller.  A
@@ -60,10 +60,10 @@ def participation_ratio(z, centred=False):
         drawn -= (w @ along) ** 2
     estimate = metrics.effective_rank(eigenvalues.clip(min=0.0))
     drawn = metrics.effective_rank(drawn.clip(min=0.0))
-    return estimate, (drawn + estimate - drawn.mean()).clip(1.0, d)
+    return estimate, (drawn + estimate - drawn.mean()).clip(1.0, d)  # type: ignore[return-value]  # of one head
 
 
-def interval(replicates, axis=0):
+def interval(replicates: np.ndarray, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The percentile interval of LEVEL: (low, high), each without the replicates' axis."""
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(replicates, [tail, 1 - tail], axis=axis)

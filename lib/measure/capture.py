@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 
 from lib.measure import bootstrap, metrics
-from lib.measure.attention import watch
+from lib.measure.attention import Attention, watch
+from lib.measure.batch import InductionBatch
+from lib.measure.model import CausalLM, Summary, Tensor
 
 
-def measure_heads(model, batch):
+def measure_heads(model: CausalLM, batch: InductionBatch) -> pd.DataFrame:
     """Measure every head of a model on an induction batch.
 
     model: a transformers causal LM in memory (GPTNeoX, Olmo or Olmoe), not wrapped by
@@ -29,7 +31,7 @@ def measure_heads(model, batch):
     return screen(model, batch)[0]
 
 
-def screen(model, batch):
+def screen(model: CausalLM, batch: InductionBatch) -> tuple[pd.DataFrame, Summary]:
     """measure_heads with its replicates: (DataFrame, {quantity: [replicates, heads]}).
 
     The replicates, one column a row of the table, are of attention_<class>,
@@ -47,7 +49,7 @@ def screen(model, batch):
     return _table(estimates, replicates, n_heads, constants), replicates
 
 
-def collect(model, batch):
+def collect(model: CausalLM, batch: InductionBatch) -> tuple[Summary, np.ndarray]:
     """The forward passes: of each sequence and head only what the statistics need.
 
     Returns ({attention_<class>, baseline_<baseline>, sink_mass: [n, layer * head]}, z at the last position
@@ -75,10 +77,10 @@ def collect(model, batch):
         if z is None:
             z = np.empty((n, *written.shape[1:]), np.float32)
         z[part] = written
-    return per_sequence, z
+    return per_sequence, z  # type: ignore[return-value]  # no batch is empty, so z is an array by now
 
 
-def summarise(per_sequence, z):
+def summarise(per_sequence: Summary, z: np.ndarray) -> tuple[Summary, Summary]:
     """What collect returns -> ({quantity: [heads]}, {quantity: [replicates, heads]})."""
     estimates = {name: values.mean(axis=0) for name, values in per_sequence.items()}
     replicates = {name: bootstrap.means(values) for name, values in per_sequence.items()}
@@ -89,7 +91,7 @@ def summarise(per_sequence, z):
     return estimates, replicates
 
 
-def prefix_matching(model, tokens):
+def prefix_matching(model: CausalLM, tokens: Tensor) -> tuple[pd.DataFrame, Summary]:
     """How strongly each head attends to what followed the current token last time, on repeated sequences.
 
     model: as for measure_heads.  tokens: [n, T] from lib.measure.batch.repeated_sequences.
@@ -106,7 +108,7 @@ def prefix_matching(model, tokens):
     queries = np.arange(seq_len // 2, seq_len)
     keys = queries - seq_len // 2 + 1  # no token comes twice in a half
 
-    def score(attention):
+    def score(attention: Attention) -> tuple[Tensor]:
         return (attention.between(queries, keys).mean(dim=-1),)
 
     scores = np.empty((n, model.config.num_hidden_layers * n_heads))
@@ -117,7 +119,7 @@ def prefix_matching(model, tokens):
     return _with_intervals(_numbered({"prefix_matching": scores.mean(axis=0)}, n_heads), replicates), replicates
 
 
-def _last_query(attention):
+def _last_query(attention: Attention) -> tuple[Tensor, Tensor, Tensor]:
     """What the screen needs of a layer: the last row, sink mass and z at the last position."""
     return attention.last_row(), attention.to_first().mean(dim=-1), attention.z[:, :, -1].float()
 
@@ -125,7 +127,7 @@ def _last_query(attention):
 # The table --------------------------------------------------------------------------
 
 
-def _table(estimates, replicates, n_heads, constants):
+def _table(estimates: Summary, replicates: Summary, n_heads: int, constants: dict[str, float]) -> pd.DataFrame:
     """The head table: estimates, what is the same for all heads, and the intervals."""
     estimates, replicates = dict(estimates), dict(replicates)
     for b in metrics.BASELINES:
@@ -140,20 +142,20 @@ def _table(estimates, replicates, n_heads, constants):
     return _with_intervals(_numbered(columns | constants, n_heads), replicates)
 
 
-def _numbered(columns, n_heads):
+def _numbered(columns: dict[str, np.ndarray | float], n_heads: int) -> pd.DataFrame:
     """A table of columns [layer * head], or of one value, with layer and head in front."""
     number = np.arange(max(np.size(values) for values in columns.values()))
     return pd.DataFrame({"layer": number // n_heads, "head": number % n_heads} | columns)
 
 
-def _with_intervals(table, replicates):
+def _with_intervals(table: pd.DataFrame, replicates: Summary) -> pd.DataFrame:
     """The table with columns <quantity>_low and <quantity>_high where there are replicates."""
     for name in [c for c in table if c in replicates]:
         table[f"{name}_low"], table[f"{name}_high"] = bootstrap.interval(replicates[name])
     return table
 
 
-def _require_finite(quantities, n_heads):
+def _require_finite(quantities: Summary, n_heads: int) -> None:
     """quantities: {name: [batch, layer * head, ...]}; raises ValueError naming the first head that is not finite.
 
     The first in the order of layers: what is wrong in one layer spoils all the later ones.

@@ -13,7 +13,7 @@ BASELINES = ("paper", "clean")
 BASELINE_FLOOR = 1e-8  # the paper's guard against division by zero
 
 
-def class_positions(seq_len, first_a):
+def class_positions(seq_len: int, first_a: np.ndarray) -> dict[str, np.ndarray]:
     """Positions each attention class looks at, for the query at T-1.
 
     first_a: [n] index of the first A.  Returns {class: [n, k] int array}; k is 1
@@ -31,7 +31,7 @@ def class_positions(seq_len, first_a):
     }
 
 
-def paper_baseline_positions(seq_len):
+def paper_baseline_positions(seq_len: int) -> np.ndarray:
     """The paper's baseline sample: 50 sorted positions, the same for all sequences.
 
     Drawn from RandomState(0) over [1, T-1), skipping the fixed targets and
@@ -48,7 +48,7 @@ def paper_baseline_positions(seq_len):
     return np.array(sorted(drawn))
 
 
-def clean_baseline_mask(seq_len, first_a):
+def clean_baseline_mask(seq_len: int, first_a: np.ndarray) -> np.ndarray:
     """[n, T] bool: positions that are no class's target in that sequence (the clean baseline)."""
     mask = np.ones((len(first_a), seq_len), dtype=bool)
     for positions in class_positions(seq_len, first_a).values():
@@ -56,7 +56,7 @@ def clean_baseline_mask(seq_len, first_a):
     return mask
 
 
-def paper_baseline_ceiling(seq_len, first_a):
+def paper_baseline_ceiling(seq_len: int, first_a: np.ndarray) -> float:
     """The selectivity that a perfect induction head reads under the paper's baseline.
 
     Its whole attention falls on the induction target, which lies inside the
@@ -66,7 +66,7 @@ def paper_baseline_ceiling(seq_len, first_a):
     return np.inf if hits == 0 else 50.0 / hits
 
 
-def participation_ratio(matrix, centred=False):
+def participation_ratio(matrix: np.ndarray, centred: bool = False) -> float:
     """Effective rank of a head's output: exp of the entropy of its squared singular values.
 
     matrix: [n, d_head], one row a sequence (the head's output before the output
@@ -86,20 +86,20 @@ def participation_ratio(matrix, centred=False):
     matrix = matrix / largest  # squares of very large or small entries would overflow or vanish
     if centred:
         matrix = matrix - matrix.mean(axis=0)
-    return effective_rank(np.linalg.svd(matrix, compute_uv=False) ** 2)
+    return effective_rank(np.linalg.svd(matrix, compute_uv=False) ** 2)  # type: ignore[return-value]  # of one head
 
 
-def effective_rank(squared):
+def effective_rank(squared: np.ndarray) -> np.ndarray:
     """exp(entropy) of non-negative weights, [..., d] -> [...]; 1 if they are all zero."""
     total = squared.sum(axis=-1, keepdims=True)
     p = np.divide(squared, total, out=np.zeros_like(squared), where=total > 0)
     logs = np.log(p, out=np.zeros_like(p), where=p > 0)
     rank = np.exp(-(p * logs).sum(axis=-1))
-    return rank if rank.ndim else float(rank)
+    return rank if rank.ndim else float(rank)  # type: ignore[return-value]  # one head has a number, not an array
 
 
 @lru_cache(maxsize=None)
-def gaussian_ceiling(n, d_head, draws=8):
+def gaussian_ceiling(n: int, d_head: int, draws: int = 8) -> float:
     """The participation ratio of pure Gaussian noise of n rows in d_head dimensions.
 
     The mean over a few seeded draws; a head's PR divided by this compares heads
@@ -109,11 +109,11 @@ def gaussian_ceiling(n, d_head, draws=8):
     return float(np.mean([participation_ratio(rng.standard_normal((n, d_head))) for _ in range(draws)]))
 
 
-def selectivity_column(cls, baseline="paper"):
+def selectivity_column(cls: str, baseline: str = "paper") -> str:
     """The head table's column for the selectivity of a class under a baseline."""
     return f"selectivity_{cls}" if baseline == "paper" else f"selectivity_clean_{cls}"
 
 
-def selectivity(attention, baseline):
+def selectivity(attention: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     """attention / max(baseline, 1e-8): how many times the baseline a class receives."""
     return attention / np.maximum(baseline, BASELINE_FLOOR)

@@ -10,7 +10,17 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["checkpoints", "corpus", "hub", "mini_models", "panel", "recipes", "training"],
     submod_attrs={
-        "checkpoints": ["load"],
-        "panel": ["Panel", "PanelError", "load_panel"],
+        "checkpoints": [
+            "ARCHITECTURES",
+            "DeviceError",
+            "device",
+            "half_precision_doubts",
+            "load",
+            "refuse_other_traits",
+            "traits",
+            "weight_files",
+        ],
+        "panel": ["Panel", "PanelError", "Thresholds", "load_panel", "panel_path"],
+        "recipes": ["RECIPES"],
     },
 )

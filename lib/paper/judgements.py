@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lib.findings import F1, F2, F3, F4, F5
+from lib.findings import CLAIMED_SHAPE, floor_rule, lead_rule, order_rule, recall_rule, shape_rule
 from lib.paper import published as p
 
 
@@ -18,25 +18,23 @@ def published_judgements(id, published):
 def _f1(published, model):
     counts = p.bos_by_layer(published)
     counts = counts[counts["model"] == model].pivot(index="step", columns="layer", values="bos_heads")
-    return F1.floor_rule(counts.to_numpy())
+    return floor_rule(counts.to_numpy())
 
 
 def _f2(published, model):
-    return F2.shape_rule(_curve(published, model)["bos_fraction"].to_numpy(), F2.CLAIMED_SHAPE[model], is_last=True)
+    return shape_rule(_curve(published, model)["bos_fraction"].to_numpy(), CLAIMED_SHAPE[model], is_last=True)
 
 
 def _f3(published, model):
     curve = _curve(published, model)
-    verdict, gist, _, _ = F3.order_rule(
-        curve["induction_heads_at_30x"], curve["bos_fraction"], curve["tokens"].to_numpy()
-    )
+    verdict, gist, _, _ = order_rule(curve["induction_heads_at_30x"], curve["bos_fraction"], curve["tokens"].to_numpy())
     return verdict, gist
 
 
 def _f4(published, model):
     recall = p.recall(published, p.CIRCUIT)
     recall = recall[recall["model"] == model]
-    verdict, gist, _ = F4.recall_rule(recall["shared"], int(recall["final"].iloc[0]), recall["training"].to_numpy())
+    verdict, gist, _ = recall_rule(recall["shared"], int(recall["final"].iloc[0]), recall["training"].to_numpy())
     return verdict, gist
 
 
@@ -44,7 +42,7 @@ def _f5(published, model):
     leads = p.leads(published)
     leads = leads[(leads["model"] == model) & (leads["rule"] == "start")]
     elevated, crossed = (leads[c].fillna(-1).astype(int).to_numpy() for c in ("elevated_step", "crossed_step"))
-    verdict, gist, _, _ = F5.lead_rule(elevated, np.asarray(crossed), attainable=True)
+    verdict, gist, _, _ = lead_rule(elevated, np.asarray(crossed), attainable=True)
     return verdict, gist
 
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from lib.files import ROOT, UserError, nearest
-from lib.findings.F3 import SINK_FRACTION
-from lib.findings.F5 import OWN_ELEVATION, PEERS
+from lib.findings import OWN_ELEVATION, PEERS, SINK_FRACTION
 from lib.formatting import name_of
-from lib.measure.metrics import CLASSES
-from lib.panels.panel import Thresholds
+from lib.measure import CLASSES
+from lib.panels import Thresholds
 
 DATA = ROOT / "book" / "data" / "published"
 
@@ -78,6 +77,8 @@ class Published:
     layer_counts: pd.DataFrame
     selectivity: pd.DataFrame
     pr: pd.DataFrame
+
+    models = MODELS
 
 
 # Reading --------------------------------------------------------------------------

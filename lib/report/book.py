@@ -18,23 +18,24 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from nbformat.v4 import new_markdown_cell
 
-from lib import provenance
+from lib import lessons, provenance
 from lib.files import ROOT, UserError, atomic, results_dir
 from lib.formatting import join
-from lib.lessons import notebooks as lessons
-from lib.panels.panel import load_panel, panel_path
-from lib.report import colophon
-from lib.report import explorer as explorer_pages
-from lib.report.icons import keep_used_icons
+from lib.report import colophon, explorer, pages
+from lib.report.contents import Report
+from lib.report.icon_subset import keep_used_icons
 from lib.report.jobs import notebooks, status_of
-from lib.report.pages import FINDING_PAGES, PAGES, Report, contents
-from lib.tables import heads
-from lib.tables.sweep import MEASUREMENTS
+from lib.report.markdown import render
 
-RUN_LINK = re.compile(
-    r"\[([^\]]*)\]\((?:\.\./)+runs/[^)]*\)(\{)?"
-)  # a brace: a class follows, which needs the brackets
+# A brace: a class follows, which needs the brackets.
+RUN_LINK = re.compile(r"\[([^\]]*)\]\((?:\.\./)+runs/[^)]*\)(\{)?")
+FINDING_PAGE = re.compile(r"F\d+")
+QUOTED = re.compile(r"^```\{literalinclude\} \.\./(.*)$", re.MULTILINE)  # sources are laid beside the pages
+
+
+# The site folder --------------------------------------------------------------------
 
 
 def assemble(panel_argument, site, with_runs=True):
@@ -42,89 +43,103 @@ def assemble(panel_argument, site, with_runs=True):
 
     Without runs it holds the narrative only, in which links to them are plain words.
     """
-    report = Report(load_panel(panel_argument), panel_argument)
-    facts, keep = colophon.facts_of(report.panel), set()
-
-    def put(relative, content):
-        path = site / relative
-        keep.add(path)
-        if path.suffix == ".md" and not with_runs:
-            content = RUN_LINK.sub(
-                lambda link: f"[{link[1]}]{{" if link[2] else link[1],
-                content if isinstance(content, str) else content.decode(),
-            )
-        content = content.encode() if isinstance(content, str) else content
-        if not path.is_file() or path.read_bytes() != content:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-
-    for path in [ROOT / "_config.yml", *sorted((ROOT / "book").rglob("*"))]:
-        if path.is_file() and "_generated" not in path.parts:
-            content = path.read_bytes()
-            if path.suffix == ".md":
-                title = content.decode().partition("\n")[0].removeprefix("# ")
-                content += f"\n{colophon.of_page(title, facts, panel_argument)}\n".encode()
-            put(path.relative_to(ROOT), content)
-    for name, page in PAGES.items():
-        put(f"book/_generated/{name}.md", page(report) + "\n")
-    for name, page in {"explorer": explorer_pages.page, "heads": explorer_pages.heads_page}.items():
-        put(f"book/_generated/{name}.md", page(report) + "\n")
-    for path, content in explorer_pages.files(report).items():
-        put(path, content)
-    for id in notebooks():
-        for name, page in FINDING_PAGES.items():
-            put(f"book/_generated/{id}_{name}.md", page(report, id) + "\n")
+    report = Report(panel_argument)
     present = [job for job in report.jobs if report.status[job]] if with_runs else []
-    for job in present:
-        page = nbformat.read(job.output, as_version=4)
-        title = page.cells[0].source.partition("\n")[0].removeprefix("# ")
-        page.cells.insert(1, nbformat.v4.new_markdown_cell(neighbours(job, report.panel, present), id="neighbours"))
-        page.cells.append(nbformat.v4.new_markdown_cell(colophon.of_run(job, report.panel, title), id="colophon"))
-        put(f"runs/{job.finding}/{job.model}/{job.revision}.ipynb", nbformat.writes(page))
-    taught = [lesson for lesson in lessons.plan(panel_argument) if with_runs and status_of(lesson.output)]
-    put("book/_generated/lessons.md", contents(taught) + "\n")
-    for lesson in taught:
-        put(f"notebooks/lessons/{lesson.notebook.name}", nbformat.writes(lessons.page(nbformat.read(lesson.output, 4))))
-    put("_toc.yml", yaml.safe_dump(toc(present, taught), sort_keys=False, allow_unicode=True))
-    for path in [p for p in site.rglob("*") if p.is_file() and p not in keep and "_build" not in p.parts]:
-        path.unlink()
+    taught = [one for one in lessons.notebooks.plan(panel_argument) if with_runs and status_of(one.output)]
+    executed = {f"notebooks/lessons/{one.notebook.name}": nbformat.read(one.output, 4) for one in taught}
+    facts = {path.rpartition("/")[2]: lessons.notebooks.facts(notebook) for path, notebook in executed.items()}
+    generated = pages.parts(report) | {"lessons": render("lessons", lessons=facts)}
+
+    content = narrative(report) | explorer.files(report)
+    content |= {f"book/_generated/{name}.md": text + "\n" for name, text in generated.items()}
+    content |= {
+        f"runs/{job.finding}/{job.model}/{job.revision}.ipynb": run_page(job, report, present) for job in present
+    }
+    content |= {path: nbformat.writes(lessons.notebooks.page(notebook)) for path, notebook in executed.items()}
+    content["_toc.yml"] = yaml.safe_dump(toc(present, executed), sort_keys=False, allow_unicode=True)
+    if not with_runs:
+        content |= {path: _without_run_links(text) for path, text in content.items() if path.endswith(".md")}
+
+    for name, text in content.items():
+        path, text = site / name, text if isinstance(text, bytes) else text.encode()
+        if not path.is_file() or path.read_bytes() != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+    for path in [p for p in site.rglob("*") if p.is_file() and "_build" not in p.parts]:
+        if path.relative_to(site).as_posix() not in content:
+            path.unlink()
     return report
+
+
+def narrative(report):
+    """{path in the site: bytes, or text of a page} of what is written by hand; pages get their colophon."""
+    content = {"_config.yml": (ROOT / "_config.yml").read_bytes()}
+    for path in sorted((ROOT / "book").rglob("*")):
+        if path.is_file() and "_generated" not in path.parts:
+            text = path.read_bytes()
+            if path.suffix == ".md" and path.parent.name == "book":
+                text = text.decode()
+                title = text.partition("\n")[0].removeprefix("# ")
+                text += f"\n{colophon.of_page(title, report)}\n"
+            content[path.relative_to(ROOT).as_posix()] = text
+    for source in QUOTED.findall("".join(text for text in content.values() if isinstance(text, str))):
+        content[source] = (ROOT / source).read_bytes()
+    return content
+
+
+def run_page(job, report, present):
+    """An executed notebook with links to its neighbours and a colophon."""
+    page = nbformat.read(job.output, as_version=4)
+    title = page.cells[0].source.partition("\n")[0].removeprefix("# ")
+    page.cells.insert(1, new_markdown_cell(neighbours(job, report.panel, present), id="neighbours"))
+    page.cells.append(new_markdown_cell(colophon.of_run(job, report, title), id="colophon"))
+    return nbformat.writes(page)
 
 
 def neighbours(job, panel, present):
     """Links of a run page: revisions before and after, its finding's page, the same checkpoint in other findings."""
     there = {(j.finding, j.model, j.revision) for j in present}
-    names = [r.name for r in panel.model(job.model).revisions]
-    names = [name for name in names if (job.finding, job.model, name) in there]
+    names = [r.name for r in panel.model(job.model).revisions if (job.finding, job.model, r.name) in there]
     at = names.index(job.revision)
-    links = []
-    if at > 0:
-        links.append(f"← [{names[at - 1]}]({names[at - 1]}.ipynb)")
-    if at + 1 < len(names):
-        links.append(f"[{names[at + 1]}]({names[at + 1]}.ipynb) →")
+    links = [f"← [{name}]({name}.ipynb)" for name in names[:at][-1:]]
+    links += [f"[{name}]({name}.ipynb) →" for name in names[at + 1 :][:1]]
     if (ROOT / "book" / f"{job.finding}.md").is_file():
         links.append(f"[{job.finding} over all models](../../../book/{job.finding}.md)")
-    explorer = f"../../../book/explorer.html#model={job.model}&amp;revision={job.revision}"
-    links.append(f'<a href="{explorer}">the heads of this checkpoint</a>')
+    explorer_page = f"../../../book/explorer.html#model={job.model}&amp;revision={job.revision}"
+    links.append(f'<a href="{explorer_page}">the heads of this checkpoint</a>')
     others = [f for f in notebooks() if f != job.finding and (f, job.model, job.revision) in there]
     if others:
         links.append("this checkpoint in " + join(f"[{f}](../../{f}/{job.model}/{job.revision}.ipynb)" for f in others))
     return " · ".join(links)
 
 
-def toc(jobs, taught=()):
-    """The narrative's table of contents with every run under its finding's page, and the lessons after their first page."""
+def toc(jobs, lesson_files=()):
+    """The narrative's table of contents with every run under its finding's page, and the lessons after their first page.
+
+    The part of the findings holds every book/F<number>.md, in order.
+    """
     content = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = {c["file"]: c for part in content["parts"] for c in part["chapters"]}
+    findings = [path for path in (ROOT / "book").glob("F*.md") if FINDING_PAGE.fullmatch(path.stem)]
+    findings.sort(key=lambda path: int(path.stem[1:]))
+    for part in content["parts"]:
+        files = [chapter["file"] for chapter in part["chapters"]]
+        if "book/F1" in files:
+            part["chapters"] = [{"file": f"book/{path.stem}"} for path in findings]
+        if "book/lessons" in files:
+            at = files.index("book/lessons") + 1
+            part["chapters"][at:at] = [{"file": file.removesuffix(".ipynb")} for file in lesson_files]
+    chapters = {chapter["file"]: chapter for part in content["parts"] for chapter in part["chapters"]}
     for job in jobs:
         chapter = chapters.get(f"book/{job.finding}", chapters["book/status"])
         chapter.setdefault("sections", []).append({"file": f"runs/{job.finding}/{job.model}/{job.revision}"})
-    for part in content["parts"]:
-        files = [c["file"] for c in part["chapters"]]
-        if "book/lessons" in files:
-            at = files.index("book/lessons") + 1
-            part["chapters"][at:at] = [{"file": f"notebooks/lessons/{lesson.notebook.stem}"} for lesson in taught]
     return content
+
+
+def _without_run_links(text):
+    return RUN_LINK.sub(lambda link: f"[{link[1]}]{{" if link[2] else link[1], text)
+
+
+# The book ---------------------------------------------------------------------------
 
 
 def build(panel_argument, folder):
@@ -150,29 +165,13 @@ def build(panel_argument, folder):
 
 def made_from(panel_argument):
     """Hash of all that a report is made from: text, code, notebooks, panel, weights, tables, runs, versions, commit."""
-    panel = load_panel(panel_argument)
-    trees = {
-        "book": ROOT / "book",
-        "lib": ROOT / "lib",
-        "notebooks": ROOT / "notebooks",
-        "results": results_dir(panel.name),
-    }
-    files = [[name, ROOT / name] for name in ("_config.yml", "_toc.yml", "requirements.txt")]
-    files += [["panel", panel_path(panel_argument)]]
-    files += [[name, ROOT / spec.path / "training.json"] for name, spec in panel.models.items() if spec.path]
+    report = Report(panel_argument)
+    files, tables = report.sources()
+    files += [[name, ROOT / name] for name in ("_config.yml", "_toc.yml", "requirements.txt")]
+    trees = {name: ROOT / name for name in ("book", "lib", "notebooks")} | {"results": results_dir(report.panel.name)}
     for name, tree in trees.items():
         found = (path for path in sorted(tree.rglob("*")) if "__pycache__" not in path.parts)
         files += [[f"{name}/{path.relative_to(tree)}", path] for path in found]
-    tables = [
-        [
-            name,
-            r.name,
-            heads.sources(panel, name, r.name),
-            *(k.current(panel, name, r.name) for k in MEASUREMENTS.values()),
-        ]
-        for name, spec in panel.models.items()
-        for r in spec.revisions
-    ]
     return provenance.digest(
         {
             "files": [[name, provenance.file_digest(path)] for name, path in files if path.is_file()],
@@ -199,7 +198,7 @@ def build_pdf(panel_argument, folder):
     Returns (exit code, path of the PDF).  Raises BrowserMissing if there is no such browser; the
     page is there then, to be printed from any other.
     """
-    printed = folder / "_build" / "print"
+    printed, pdf = folder / "_build" / "print", folder / "_build" / "report.pdf"
     site = printed / "site"
     assemble(panel_argument, site, with_runs=False)
     config = yaml.safe_load((site / "_config.yml").read_text(encoding="utf-8"))
@@ -208,9 +207,9 @@ def build_pdf(panel_argument, folder):
     del config["sphinx"]["config"]["exercise_style"]
     (site / "_config.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
     code = _jupyter_book(site, printed, "--builder", "singlehtml")
-    built, pdf = printed / "_build" / "singlehtml", folder / "_build" / "report.pdf"
     if code:
         return code, pdf
+    built = printed / "_build" / "singlehtml"
     page = built / "print.html"  # beside _static: Sphinx writes the single page's links as if it were here
     shutil.copyfile(built / "book" / "index.html", page)
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)

@@ -4,83 +4,56 @@ Added when the book is assembled and not by the notebooks, whose bytes hold no s
 """
 
 import platform
+import re
 
 from lib import provenance
 from lib.formatting import join
-from lib.report import run_page as story
+from lib.report import run_page
 from lib.report.jobs import papermill_line
-from lib.tables import heads
+from lib.report.markdown import render
 
-PACKAGES = (*story.PACKAGES, "seaborn", "jupyter-book")
-BOOK = "When do attention circuits form? An executable reproduction"
+PACKAGES = (*run_page.PACKAGES, "seaborn", "jupyter-book")
 
 
-def facts_of(panel):
-    """What all pages of the narrative were made from: sentences about every checkpoint of a panel."""
-    weights, seconds = [], 0.0
-    for name, spec in panel.models.items():
-        measured = list(heads.measured(panel, name).values())
-        seconds += sum(m["seconds"] for m in measured)
+def of_page(title, report):
+    """For a page of the narrative, which was made from all checkpoints of the panel."""
+    panel, weights, seconds = report.panel, [], 0.0
+    for name, measured in report.measured.items():
+        seconds += sum(told["seconds"] for told in measured.values())
         if measured:
-            digest = provenance.digest([m["sources"]["weights"] for m in measured])
-            weights.append(f"{spec.label} `{digest[:12]}`")
-    return [
-        f"Panel: {panel.title}, {sum(len(m.revisions) for m in panel.models.values())} checkpoints, batch seed {panel.batch.seed}",
+            digest = provenance.digest([told["sources"]["weights"] for told in measured.values()])
+            weights.append(f"{panel.models[name].label} `{digest[:12]}`")
+    n_checkpoints = sum(len(spec.revisions) for spec in panel.models.values())
+    facts = [
+        f"Panel: {panel.title}, {n_checkpoints} checkpoints, batch seed {panel.batch.seed}",
         f"Weights (SHA-256 over all revisions): {join(weights)}",
         f"Measured in {seconds:.0f} seconds of all checkpoints together",
-        made(),
     ]
+    return _colophon(f"python -m lib.book --panel {report.panel_argument}", facts, title)
 
 
-def of_page(title, facts, panel_argument):
-    """For a page of the narrative; facts: facts_of its panel."""
-    return _colophon(f"python -m lib.book --panel {panel_argument}", facts, title)
-
-
-def of_run(job, panel, title):
+def of_run(job, report, title):
     """For the page of a run, beside what its notebook says of itself."""
-    measured = heads.current(panel, job.model, job.revision)
-    facts = [f"Panel: {panel.title}, batch seed {panel.batch.seed}"]
+    measured = report.measured[job.model].get(job.revision)
+    facts = [f"Panel: {report.panel.title}, batch seed {report.panel.batch.seed}"]
     if measured is not None:
         at = f" at commit `{measured['commit'][:12]}`" if measured["commit"] else ""
         facts += [
             f"Weights: `{measured['sources']['weights'][:64]}`",
             f"Heads measured in {measured['seconds']:.0f} seconds, in {measured['dtype']} on {measured['device']}{at}",
         ]
-    line = papermill_line(job.finding, job.panel, job.model, job.revision)
-    return _colophon(line, [*facts, made()], title)
+    return _colophon(papermill_line(job.finding, job.panel, job.model, job.revision), facts, title)
 
 
 def made():
     """Versions and commit of this build."""
-    versions = ", ".join(f"{k} {v}" for k, v in provenance.versions(*PACKAGES).items())
+    versions = ", ".join(f"{name} {version}" for name, version in provenance.versions(*PACKAGES).items())
     commit = provenance.commit()
-    return f"Built with Python {platform.python_version()}, {versions}" + (
-        f", at commit `{commit[:12]}`" if commit else ""
-    )
-
-
-def cite(title):
-    """A page as a BibTeX entry; its key is made of the title's first words."""
-    words = "".join(ch if ch.isascii() and ch.isalnum() else " " for ch in title.lower()).split()
-    return "\n".join(
-        [
-            f"@incollection{{circuits_{'_'.join(words[:4])},",
-            f"  title     = {{{title}}},",
-            "  author    = {{The executable paper's contributors}},",
-            f"  booktitle = {{{BOOK}}},",
-            "  year      = {2026},",
-            "  note      = {Reproduces arXiv:2606.02378}",
-            "}",
-        ]
-    )
+    at = f", at commit `{commit[:12]}`" if commit else ""
+    return f"Built with Python {platform.python_version()}, {versions}{at}"
 
 
 def _colophon(line, facts, title):
-    return (
-        ":::{dropdown} Reproduce this page · cite this\n:class-container: colophon\n\n"
-        "From the project's root, with its environment active:\n\n"
-        f"```bash\n{line}\n```\n\n"
-        + "\n".join(f"- {fact}." for fact in facts)
-        + f"\n\n```bibtex\n{cite(title)}\n```\n:::"
-    )
+    """line: the command.  The key of the BibTeX entry is made of the title's first words."""
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    return render("colophon", line=line, facts=[*facts, made()], title=title, key="_".join(words[:4]))

@@ -25,16 +25,22 @@ import nbformat
 from tqdm import tqdm
 from traitlets.config import Config
 
+from lib import tables
 from lib.files import ROOT, UserError, atomic
-from lib.lessons import notebooks as lessons
-from lib.panels.panel import load_panel
-from lib.report.jobs import METADATA, RECORD_MIME, head_digests, is_done, key_of, plan
-from lib.tables import heads
-from lib.tables.sweep import MEASUREMENTS, measure_missing, pending, stoppable
+from lib.report.jobs import METADATA, RECORD_MIME, check, is_done, keys_of, kinds, plan, same_weights
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
 KERNEL_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
-PRELOADED = ["papermill", "ipykernel.kernelapp", "lib.figures", "lib.report.kernels", "lib.report.run_page"]
+PRELOADED = [
+    "papermill",
+    "ipykernel.kernelapp",
+    "lib.figures.display",
+    "lib.figures.of_run",
+    "lib.panels.panel",
+    "lib.report.forked_kernels",
+    "lib.report.run_page",
+    "lib.tables.heads",
+]
 TIMEOUT = 1800  # seconds a cell may take: a notebook may have to measure a large checkpoint
 
 
@@ -64,7 +70,7 @@ def through_papermill(job, executed):
     """
     import papermill
 
-    from lib.report.kernels import forked_kernel
+    from lib.report.forked_kernels import forked_kernel
 
     for name, folder in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "jupyter")):
         os.environ[name] = str(executed.with_name(folder))
@@ -195,48 +201,28 @@ def run(panel_argument, findings=None, models=None, revisions=None, workers=2, s
     jobs = plan(panel_argument, findings, models, revisions)
     whole = not (findings or models or revisions)
     models = list(dict.fromkeys(job.model for job in jobs))
-    kinds = [kind for kind in MEASUREMENTS if not ("causal" in skip and kind == "causal table")]
     only = revisions if "notebooks" in skip else None
-    unmeasured = measure_missing(panel_argument, models, workers, only, kinds, evict)
+    unmeasured = tables.sweep.measure_missing(panel_argument, models, workers, only, kinds(skip), evict)
     for (what, model, revision), error in unmeasured.items():
         print(f"could not measure the {what} of {model} {revision}: {error}", file=sys.stderr)
-    panel = load_panel(panel_argument)
-    for model in models:
-        for names in heads.same_weights(panel, model):
-            print(f"note: {heads.same_weights_text(panel.model(model).label, names)}", file=sys.stderr)
+    for warning in same_weights(panel_argument, models):
+        print(f"note: {warning}", file=sys.stderr)
     if "notebooks" in skip:
         return {}, unmeasured
-    digests = head_digests(panel, models)
-    keys = {job: key_of(job, panel, digests) for job in jobs}
-    if whole:  # lessons first: they take longest
-        keys = {lesson: lessons.key_of(lesson, panel, digests) for lesson in lessons.plan(panel_argument)} | keys
+    keys = keys_of(jobs, with_lessons=whole)
     todo = [job for job in keys if not is_done(job, keys[job])]
     print(f"{len(keys)} runs, {len(keys) - len(todo)} unchanged", file=sys.stderr)
     failed = {}
     context = fork_server()
-    with stoppable(ThreadPoolExecutor(workers + 1)) as pool:
+    with tables.sweep.stoppable(ThreadPoolExecutor(workers + 1)) as pool:
         futures = {pool.submit(_execute_in_process, context, job, keys[job]): job for job in todo}
-        for future in tqdm(
-            as_completed(futures), total=len(todo), desc="executing notebooks", unit="run", disable=not todo
-        ):
+        finished = as_completed(futures)
+        for future in tqdm(finished, total=len(todo), desc="executing notebooks", unit="run", disable=not todo):
             error = future.exception() or future.result()
             if error:
                 failed[futures[future]] = str(error)
                 tqdm.write(f"failed: {futures[future]}: {error}", file=sys.stderr)
     return failed, unmeasured
-
-
-def check(panel_argument, models=None, revisions=None, skip=(), evict=False):
-    """The preflight of a panel (lib.tables.preflight): prints its table; returns 2 if something cannot work, else 0."""
-    from lib.tables import preflight
-
-    chosen = list(dict.fromkeys((job.model, job.revision) for job in plan(panel_argument, None, models, revisions)))
-    panel = load_panel(panel_argument)
-    kinds = [kind for kind in MEASUREMENTS if not ("causal" in skip and kind == "causal table")]
-    missing = [(m, r) for m, r, _ in pending(panel, list(dict.fromkeys(m for m, _ in chosen)), revisions, kinds)]
-    report = preflight.check(panel, chosen, missing, evict, preflight.flops)
-    print(f"{report.text()}\n\n{preflight.ASSUMPTIONS}")
-    return 2 if report.problems else 0
 
 
 def main(arguments=None):
@@ -249,16 +235,10 @@ def main(arguments=None):
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cores to use (default: all)")
     parser.add_argument("--check", action="store_true", help="only say what is there and what it would take")
     parser.add_argument("--device", choices=DEVICES, help="where models are measured (default: what the panel says)")
-    parser.add_argument(
-        "--evict", action="store_true", help="remove each checkpoint of a hub from the cache once its tables are safe"
-    )
-    parser.add_argument(
-        "--skip",
-        nargs="+",
-        choices=("causal", "notebooks"),
-        default=(),
-        help="leave out causal tables, notebooks or both",
-    )
+    evict = "remove each checkpoint of a hub from the cache once its tables are safe"
+    parser.add_argument("--evict", action="store_true", help=evict)
+    skippable = {"nargs": "+", "choices": ("causal", "notebooks"), "default": ()}
+    parser.add_argument("--skip", **skippable, help="leave out causal tables, notebooks or both")
     options = parser.parse_args(arguments)
     if options.jobs < 1:
         parser.error("--jobs: expected 1 or more")

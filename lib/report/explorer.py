@@ -9,24 +9,18 @@ import json
 import numpy as np
 from matplotlib.colors import to_hex
 
-from lib import formatting as w
-from lib.figures import of_patterns as figures
-from lib.figures.style import CLASS_COLOURS
-from lib.findings import counting as c
-from lib.measure.metrics import BASELINES, CLASSES, selectivity_column
-from lib.report.jobs import notebooks
-from lib.report.markdown import scrolling, table
-from lib.tables import patterns as explorer
+from lib import figures, findings, measure
+from lib.formatting import name_of, times, tokens_text
+from lib.report.markdown import render
 
-ADJECTIVES = {
-    "induction": "induction", "previous_token": "previous-token", "duplicate_token": "duplicate-token",
-    "first_token": "BOS", "self": "self", "local": "local",
-}  # fmt: skip
-TARGETS = {
-    "induction": "B, the token after the first A", "previous_token": "the token before",
-    "duplicate_token": "the first A", "first_token": "the first token", "self": "the query itself",
-    "local": "the tokens two to five back",
-}  # fmt: skip
+WORDS = {  # {class: (the kind of head, what it looks at)}, in the order of lib.measure.metrics.CLASSES
+    "induction": ("induction", "B, the token after the first A"),
+    "previous_token": ("previous-token", "the token before"),
+    "duplicate_token": ("duplicate-token", "the first A"),
+    "first_token": ("BOS", "the first token"),
+    "self": ("self", "the query itself"),
+    "local": ("local", "the tokens two to five back"),
+}
 FOLDER = "book/_static/explorer"  # where the data files are put
 SCALE = 1000  # attention is written in thousandths
 
@@ -34,47 +28,48 @@ SCALE = 1000  # attention is written in thousandths
 # What a head is ---------------------------------------------------------------------
 
 
+def selectivity(trajectory, cls, baseline="paper"):
+    """The selectivity of every head at every revision, [step, head]."""
+    return trajectory[measure.metrics.selectivity_column(cls, baseline)]
+
+
 def classes_of(trajectory, thresholds):
-    """The class of every head at every revision: [step][head], a key of CLASSES or None.
+    """The class of every head at every revision: [step][head], a key of WORDS or None.
 
     Its class is the one with the highest selectivity (paper baseline), if that is past
     the threshold of the classification.
     """
-    best = c.best(trajectory)
-    highest = np.max([trajectory[selectivity_column(cls)] for cls in CLASSES], axis=0)
+    best = findings.counting.best(trajectory)
+    highest = np.max([selectivity(trajectory, cls) for cls in measure.metrics.CLASSES], axis=0)
     return [
-        [CLASSES[b] if high >= thresholds.classify else None for b, high in zip(*row)] for row in zip(best, highest)
+        [measure.metrics.CLASSES[b] if high >= thresholds.classify else None for b, high in zip(*row)]
+        for row in zip(best, highest)
     ]
 
 
 def sentence(trajectory, counting, cls, step, head):
     """What a head counts as at a revision, in words; cls: its class, from classes_of."""
-    thresholds = counting.thresholds
+    counts, thresholds = findings.counting, counting.thresholds
+    values = {other: selectivity(trajectory, other)[step, head] for other in WORDS}
+    phrases = {other: f"{WORDS[other][0]} with {times(value)}" for other, value in values.items()}
     if cls is None:
-        highest = CLASSES[c.best(trajectory)[step, head]]
-        value = trajectory[selectivity_column(highest)][step, head]
-        return (
-            f"No class: nothing reaches {w.times(thresholds.classify)} the baseline. "
-            f"Highest is {ADJECTIVES[highest]} with {w.times(value)}."
-        )
-    at = lambda column: trajectory[column][step, head]  # noqa: E731
-    parts = [f"{ADJECTIVES[cls].capitalize() if cls != 'first_token' else 'BOS'} head"]
-    parts[0] += f": {w.times(at(selectivity_column(cls)))} the baseline on {TARGETS[cls]}."
-    others = [
-        f"{ADJECTIVES[other]} with {w.times(at(selectivity_column(other)))}"
-        for other in CLASSES
-        if other != cls and at(selectivity_column(other)) >= thresholds.classify
-    ]
-    if others:
-        parts.append(f"Also past {w.times(thresholds.classify)}: {w.join(others)}.")
-    if c.in_circuit(trajectory, counting)[step, head]:
-        parts.append(f"In the induction circuit (past {w.times(thresholds.induction_circuit)}).")
-    if c.thin(trajectory, cls, thresholds.classify, counting)[step, head]:
-        parts.append(
-            f"Little attention is behind it: {w.percent(at(f'attention_{cls}'))}, under the floor of "
-            f"{w.percent(thresholds.mass_floor)}."
-        )
-    return " ".join(parts)
+        highest = measure.metrics.CLASSES[counts.best(trajectory)[step, head]]
+        return render("head", cls=None, thresholds=thresholds, highest=phrases[highest])
+    return render(
+        "head",
+        cls=WORDS[cls],
+        value=values[cls],
+        thresholds=thresholds,
+        others=[phrases[other] for other in WORDS if other != cls and values[other] >= thresholds.classify],
+        in_circuit=counts.in_circuit(trajectory, counting)[step, head],
+        thin=counts.thin(trajectory, cls, thresholds.classify, counting)[step, head],
+        attention=trajectory[f"attention_{cls}"][step, head],
+    )
+
+
+def labels_of(trajectory):
+    """The names of all heads, "L0H0" first."""
+    return trajectory.labels(np.ones(len(trajectory.layer), dtype=bool))
 
 
 # The data files ---------------------------------------------------------------------
@@ -82,61 +77,53 @@ def sentence(trajectory, counting, cls, step, head):
 
 def model_data(report, name):
     """All that the explorer says of a model but its attention rows, as plain values."""
-    run, spec, panel = report.runs[name], report.panel.models[name], report.panel
-    heads, counting = run.trajectory, run.counting
-    classes = classes_of(heads, panel.thresholds)
-    labels = heads.labels(np.ones(len(heads.layer), dtype=bool))
-    number = lambda values: [float(f"{v:.4g}") for v in values]  # noqa: E731
-    steps, batch = range(len(heads.names)), explorer.batch(panel)
+    run, spec, thresholds = report.runs[name], report.panel.models[name], report.panel.thresholds
+    heads, classes = run.trajectory, classes_of(run.trajectory, thresholds)
+    done = {(job.finding, job.revision) for job, status in report.status.items() if status and job.model == name}
+
+    def numbers(values, i):
+        return [float(f"{value:.4g}") for value in values[:, i]]
+
+    def by_class(values_of, i):
+        return {cls: numbers(values_of(cls), i) for cls in measure.metrics.CLASSES}
+
     return {
         "label": spec.label,
         "layers": int(heads.layer.max()) + 1,
         "heads": int(heads.head.max()) + 1,
         "sequences": int(run.heads["n_sequences"].iloc[0]),
         "prCeiling": float(f"{heads['pr_ceiling'][0, 0]:.4g}"),
-        "thresholds": {"class": panel.thresholds.classify, "circuit": panel.thresholds.induction_circuit},
+        "thresholds": {"class": thresholds.classify, "circuit": thresholds.induction_circuit},
         "classes": {
-            cls: {"name": ADJECTIVES[cls], "target": TARGETS[cls], "colour": to_hex(CLASS_COLOURS[cls])}
-            for cls in CLASSES
+            cls: {"name": kind, "target": target, "colour": to_hex(figures.style.CLASS_COLOURS[cls])}
+            for cls, (kind, target) in WORDS.items()
         },
         "revisions": [
             {
                 "name": r.name,
-                "tokens": w.tokens_text(r.tokens),
-                "attention": explorer.current(panel, name, r.name) is not None,
-                "runs": [id for id in notebooks() if (id, name, r.name) in _present(report)],
+                "tokens": tokens_text(r.tokens),
+                "attention": report.attention[name, r.name] is not None,
+                "runs": [id for id in report.final if (id, r.name) in done],
             }
             for r in spec.revisions
         ],
         "shown": [
-            {"tokens": tokens.tolist(), "a": int(a)} for tokens, a in zip(batch.tokens, batch.first_a)
+            {"tokens": tokens.tolist(), "a": int(a)} for tokens, a in zip(report.shown.tokens, report.shown.first_a)
         ],
         "numbers": {
             label: {
-                "said": [sentence(heads, counting, classes[step][i], step, i) for step in steps],
-                "class": [classes[step][i] for step in steps],
-                "attention": {cls: number(heads[f"attention_{cls}"][:, i]) for cls in CLASSES},
+                "said": [sentence(heads, run.counting, of[i], step, i) for step, of in enumerate(classes)],
+                "class": [of[i] for of in classes],
+                "attention": by_class(lambda cls: heads[f"attention_{cls}"], i),
+                "paper": by_class(lambda cls: selectivity(heads, cls, "paper"), i),
+                "clean": by_class(lambda cls: selectivity(heads, cls, "clean"), i),
                 **{
-                    baseline: {cls: number(heads[selectivity_column(cls, baseline)][:, i]) for cls in CLASSES}
-                    for baseline in BASELINES
-                },
-                **{
-                    column: number(heads[column][:, i])
-                    for column in ("pr", "pr_centred", "sink_mass", "prefix_matching")
+                    column: numbers(heads[column], i) for column in ("pr", "pr_centred", "sink_mass", "prefix_matching")
                 },
             }
-            for i, label in enumerate(labels)
+            for i, label in enumerate(labels_of(heads))
         },
-    }  # fmt: skip
-
-
-def _present(report):
-    return {(job.finding, job.model, job.revision) for job, status in report.status.items() if status}
-
-
-def attention_data(table):
-    """The attention rows of a checkpoint in thousandths: [sequence][layer * head][position]."""
-    return np.rint(explorer.rows(table) * SCALE).astype(int).tolist()
+    }
 
 
 def script(name, data):
@@ -145,83 +132,51 @@ def script(name, data):
 
 
 def files(report):
-    """{path in the site: text} of all data files: one a model, and one a checkpoint that was measured."""
-    found = {}
-    for name, spec in report.panel.models.items():
-        found[f"{FOLDER}/{name}.js"] = script(name, model_data(report, name))
-        for revision in spec.revisions:
-            rows = explorer.read(report.panel, name, revision.name)
-            if rows is not None:
-                key = f"{name}/{revision.name}"
-                found[f"{FOLDER}/{key}.js"] = script(key, attention_data(rows))
+    """{path in the site: text} of all data files: one a model, and one a checkpoint that was measured.
+
+    The latter hold attention in thousandths, [sequence][layer * head][position].
+    """
+    found = {f"{FOLDER}/{name}.js": script(name, model_data(report, name)) for name in report.panel.models}
+    for (name, revision), rows in report.attention.items():
+        if rows is not None:
+            key = f"{name}/{revision}"
+            found[f"{FOLDER}/{key}.js"] = script(key, np.rint(rows * SCALE).astype(int).tolist())
     return found
 
 
 # The pages --------------------------------------------------------------------------
 
 
-def link(model, revision, head, text=None):
-    """Link from a page of book/ to the explorer at a model, revision and head ("L1H3")."""
-    return f'<a href="explorer.html#model={model}&amp;revision={revision}&amp;head={head}">{text or head}</a>'
-
-
-def strongest(report):
-    """The head the explorer opens with: (model, head index) of the highest induction attention at the end of training."""
-    best = {name: run.trajectory["attention_induction"][-1] for name, run in report.runs.items()}
-    name = max(best, key=lambda name: best[name].max())
-    return name, int(best[name].argmax())
-
-
 def page(report):
-    """The place of the explorer: what stands there without JavaScript, and what it starts from."""
+    """The place of the explorer: what stands there without JavaScript, and what it starts from.
+
+    It opens with the head of the highest induction attention at the end of training.
+    """
     models = report.panel.models
-    missing = [
-        f"{spec.label} at {r.name}"
-        for name, spec in models.items()
-        for r in spec.revisions
-        if explorer.current(report.panel, name, r.name) is None
-    ]
-    name, head = strongest(report)
-    run = report.runs[name]
-    label = w.name_of(run.trajectory.layer[head], run.trajectory.head[head])
-    rows = explorer.read(report.panel, name, run.revision)
-    parts = []
-    if missing:
-        parts.append(
-            f"The attention rows of {w.join(missing)} have not been measured, so that only the numbers of their heads "
-            f"are shown. `python -m lib.run --panel {report.panel_argument}` measures what is missing."
-        )
-    standing = "" if rows is None else figures.last_query(run, label, rows, explorer.batch(report.panel))._repr_html_()
-    start = {"models": {name: spec.label for name, spec in models.items()}, "model": name, "head": label}
-    # JSON in an attribute: only what HTML needs is escaped.
-    escaped = json.dumps(start).replace("&", "&amp;").replace("'", "&#39;")
-    parts.append(
-        "```{raw} html\n"
-        '<link rel="stylesheet" href="../_static/explorer.css">\n'
-        f"<div id=\"explorer\" data-start='{escaped}'>{standing}</div>\n"
-        '<script src="../_static/explorer.js"></script>\n'
-        "```"
+    at_the_end = {name: run.trajectory["attention_induction"][-1] for name, run in report.runs.items()}
+    name = max(at_the_end, key=lambda name: at_the_end[name].max())
+    run, best = report.runs[name], int(at_the_end[name].argmax())
+    head = name_of(run.trajectory.layer[best], run.trajectory.head[best])
+    rows = report.attention[name, run.revision]
+    start = {"models": {name: spec.label for name, spec in models.items()}, "model": name, "head": head}
+    return render(
+        "explorer",
+        missing=[
+            f"{models[name].label} at {revision}" for (name, revision), of in report.attention.items() if of is None
+        ],
+        panel_argument=report.panel_argument,
+        # JSON in an attribute: only what HTML needs is escaped.
+        start=json.dumps(start).replace("&", "&amp;").replace("'", "&#39;"),
+        standing="" if rows is None else figures.of_patterns.last_query(run, head, rows, report.shown)._repr_html_(),
     )
-    return "\n\n".join(parts)
 
 
 def heads_page(report):
     """Every head of every model with its class over training, leading to the explorer."""
-    parts = []
-    for name, spec in report.panel.models.items():
-        trajectory = report.runs[name].trajectory
-        classes = classes_of(trajectory, report.panel.thresholds)
-        labels = trajectory.labels(np.ones(len(trajectory.layer), dtype=bool))
-        rows = [
-            [link(name, trajectory.names[-1], label)]
-            + [
-                link(name, revision, label, ADJECTIVES[classes[step][i]]) if classes[step][i] else "–"
-                for step, revision in enumerate(trajectory.names)
-            ]
-            for i, label in enumerate(labels)
-        ]
-        parts.append(
-            f"## Heads of {spec.label}\n\n"
-            + scrolling(table(rows, ["head", *trajectory.names]), f"Heads of {spec.label}, by revision", "dense")
-        )
-    return "\n\n".join(parts)
+    models = []
+    for name, run in report.runs.items():
+        classes = classes_of(run.trajectory, report.panel.thresholds)
+        kinds = [[WORDS[of[i]][0] if of[i] else None for of in classes] for i in range(len(run.trajectory.layer))]
+        heads = dict(zip(labels_of(run.trajectory), kinds))
+        models.append({"name": name, "label": run.spec.label, "revisions": run.trajectory.names, "heads": heads})
+    return render("heads", models=models)

@@ -1,40 +1,27 @@
-"""The page of the ledger of claims."""
+"""The page of the ledger of claims: the paper's statements, section by section, with what was recomputed."""
 
-from lib.findings.judging import FINDINGS
-from lib.paper import published as p
-from lib.paper.ledger import AGREES, DISAGREES, SECTIONS, UNCHECKED, VERDICTS
-from lib.report.markdown import badge, scrolling, table
+from lib import findings, paper
+from lib.report.markdown import badge, render, scrolling, table
 
-
-def _title(section):
-    titles = {"tables": "The paper's tables", "text": "The paper's text"}
-    return titles[section] if section in titles else f"{section} · {FINDINGS[section].title}"
-
-
-def _rules():
-    """What "elevated" can mean, as an introduction to F5."""
-    rules = "\n".join(f"- *{name}*: {text}" for name, text in p.RULES.items())
-    return (
-        "The paper sets no threshold from which PR is elevated. Three are tried; where the three disagree about a statement, "
-        f"it cannot be checked:\n\n{rules}\n\n"
-    )
+TITLES = {"tables": "The paper's tables", "text": "The paper's text"}
+HEADER = ["no.", "The paper says, and where", "Recomputed, and the verdict", "Why"]
 
 
 def page(rows):
-    """The ledger as Markdown, from entries(): counts of the verdicts in a sentence, then a section and a table a finding."""
-    counts = rows["verdict"].value_counts()
-    n = {v: int(counts.get(v, 0)) for v in VERDICTS}
-    parts = [
-        f"Of **{len(rows)} statements**, {n[AGREES]} agree with the published counts, {n[DISAGREES]} disagree and "
-        f"{n[UNCHECKED]} cannot be checked with them."
-    ]
-    for section in SECTIONS:
-        header = ["no.", "The paper says, and where", "Recomputed, and the verdict", "Why"]
+    """The ledger as Markdown, from lib.paper.ledger.entries.
+
+    Counts of the verdicts in a sentence, then a section and a table a finding, the paper's tables and its text.
+    """
+    colours = paper.ledger.VERDICTS
+    sections = []
+    for id in paper.ledger.SECTIONS.values():
+        title = TITLES.get(id) or f"{id} · {findings.FINDINGS[id].title}"
         body = [
-            [r.id, f"{r.claim} *({r.where})*", f"{badge(r.verdict, VERDICTS[r.verdict])} {r.value}", r.why]
-            for r in rows[rows["finding"] == section].itertuples()
+            [r.id, f"{r.claim} *({r.where})*", f"{badge(r.verdict, colours[r.verdict])} {r.value}", r.why]
+            for r in rows[rows["finding"] == id].itertuples()
         ]
-        before = _rules() if section == "F5" else ""
-        region = scrolling(table(body, header), f"Statements: {_title(section)}", "evidence")
-        parts.append(f"## {_title(section)}\n\n{before}{region}")
-    return "\n\n".join(parts)
+        shown = scrolling(table(body, HEADER), f"Statements: {title}", "evidence")
+        sections.append({"id": id, "title": title, "table": shown})
+    agree, disagree, unchecked = (int((rows["verdict"] == verdict).sum()) for verdict in colours)
+    counts = {"total": len(rows), "agree": agree, "disagree": disagree, "unchecked": unchecked}
+    return render("ledger", sections=sections, rules=paper.published.RULES, **counts)

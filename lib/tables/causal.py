@@ -8,14 +8,13 @@ the check at the last revision only.
 """
 
 import time
+from pathlib import Path
 
 import pandas as pd
 
 from lib import provenance
-from lib.files import atomic, results_dir
-from lib.findings.counting import Counting, members
 from lib.formatting import name_of
-from lib.tables import heads
+from lib.tables import heads, storage
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
 DRAWS = 20  # sets of matched random heads; the paper uses one
@@ -34,29 +33,31 @@ CONDITIONS = {
 }
 
 
-def table_path(panel, model, revision):
+def table_path(panel, model: str, revision: str) -> Path:
     """File of a causal table; all three are given by what lib.panels.panel calls them."""
-    return results_dir(panel.name) / "causal" / model / f"{revision}.parquet"
+    return storage.table_path("causal", panel, model, revision)
 
 
-def circuit(table, thresholds, cls="induction"):
+def circuit(table: pd.DataFrame, thresholds, cls: str = "induction") -> list[tuple[int, int]]:
     """The heads of a head table past a circuit's threshold (paper baseline): sorted [(layer, head)].
 
     cls: "induction" or "previous_token".
     """
-    heads_ = table[members(table, cls, getattr(thresholds, f"{cls}_circuit"), Counting(thresholds))]
-    return sorted((int(layer), int(head)) for layer, head in zip(heads_["layer"], heads_["head"]))
+    past = table[table[f"selectivity_{cls}"] >= getattr(thresholds, f"{cls}_circuit")]
+    return sorted((int(layer), int(head)) for layer, head in zip(past["layer"], past["head"]))
 
 
-def conditions(own, previous_token, final, n_layers, n_heads, draws=DRAWS, seed=SEED):
+def conditions(
+    own: list, previous_token: list, final: list, n_layers: int, n_heads: int, draws: int = DRAWS, seed: int = SEED
+) -> list[tuple[str, int, list]]:
     """What is zeroed in a causal table: [(condition, draw, heads)], draw -1 but for random heads.
 
     own, previous_token, final: circuits as sorted [(layer, head)].  A condition whose
     circuit is empty is left out, and so are random heads where too few are left to draw from.
     """
-    from lib.measure.ablation import matched_random
+    from lib.measure import matched_random
 
-    found = [("baseline", -1, [])]
+    found: list[tuple[str, int, list]] = [("baseline", -1, [])]
     if previous_token:
         found.append(("previous_token", -1, previous_token))
     for prefix, heads_ in (("", own), ("final_", final)):
@@ -69,12 +70,12 @@ def conditions(own, previous_token, final, n_layers, n_heads, draws=DRAWS, seed=
     return found
 
 
-def heads_text(heads_):
+def heads_text(heads_: list[tuple[int, int]]) -> str:
     """[(1, 0), (1, 2)] -> "L1H0 L1H2"."""
     return " ".join(name_of(*head) for head in heads_)
 
 
-def sources(panel, table, final_table):
+def sources(panel, table: pd.DataFrame, final_table: pd.DataFrame) -> dict:
     """What a causal table depends on: head tables of its revision and the last one, circuits, code, sizes."""
     return {
         "heads": table.attrs["provenance"]["sources"],
@@ -89,12 +90,12 @@ def sources(panel, table, final_table):
     }
 
 
-def current(panel, model, revision):
+def current(panel, model: str, revision: str) -> dict | None:
     """The provenance of the causal table on disk, or None if there is none, it cannot be read or it is stale.
 
     It is stale without the head tables of its revision and of the last one.
     """
-    told = provenance.of_table(table_path(panel, model, revision))
+    told = storage.told(table_path(panel, model, revision))
     if told is None:
         return None
     tables = [heads.read(panel, model, name) for name in (revision, panel.model(model).revisions[-1].name)]
@@ -103,31 +104,26 @@ def current(panel, model, revision):
     return told if told["sources"] == sources(panel, *tables) else None
 
 
-def read(panel, model, revision):
+def read(panel, model: str, revision: str) -> pd.DataFrame | None:
     """The causal table on disk, or None where current() is."""
     return None if current(panel, model, revision) is None else pd.read_parquet(table_path(panel, model, revision))
 
 
-def measure(panel, model, revision, loaded=None):
+def measure(panel, model: str, revision: str, loaded=None) -> pd.DataFrame:
     """Measure and save the causal table of one checkpoint; returns it.
 
     Columns: condition (a key of CONDITIONS), draw (0, 1, ... for random heads, else -1),
     heads ("L1H0 L1H2"), n_heads, and top1, top5 (shares, 0..1), loss (nats) and
     target_logit as lib.measure.ablation.capability gives them.  loaded: the checkpoint if it is in
-    memory already.  The head tables of the revision
-    and of the last one are measured first if they are missing.  Raises CheckpointError
-    (lib.panels.checkpoints) if a checkpoint is not there.
+    memory already.  The head tables of the revision and of the last one are measured first if they are missing.
+    Raises CheckpointError (lib.panels.checkpoints) if a checkpoint is not there.
     """
-    # Reading tables is by far the common case and must not pay for torch.
-    from lib.measure.ablation import capabilities
-    from lib.measure.batch import induction_batch
-    from lib.panels.checkpoints import device, load
+    from lib.measure import capabilities  # here, since reading must not pay for torch
 
-    spec = panel.model(model)
-    spec.revision(revision)
-    table, final_table = (heads.head_table(panel, model, name) for name in (revision, spec.revisions[-1].name))
+    names = revision, panel.model(model).revisions[-1].name
+    panel.model(model).revision(revision)
+    table, final_table = (heads.head_table(panel, model, name) for name in names)
     started = time.perf_counter()
-    made_from = sources(panel, table, final_table)
     zeroed = conditions(
         circuit(table, panel.thresholds),
         circuit(table, panel.thresholds, "previous_token"),
@@ -135,34 +131,23 @@ def measure(panel, model, revision, loaded=None):
         n_layers=int(table["layer"].max()) + 1,
         n_heads=int(table["head"].max()) + 1,
     )
-    loaded = load(spec, revision, device(panel.device)) if loaded is None else loaded
-    batch = induction_batch(**panel.batch.model_dump() | {"n_sequences": made_from["n_sequences"]})
+    loaded = storage.checkpoint(panel, model, revision, loaded)
+    found = capabilities(loaded, storage.sequences(panel, N_SEQUENCES), [heads_ for _, _, heads_ in zeroed])
     result = pd.DataFrame(
         [
             {"condition": condition, "draw": draw, "heads": heads_text(heads_), "n_heads": len(heads_), **measured}
-            for (condition, draw, heads_), measured in zip(
-                zeroed, capabilities(loaded, batch, [heads_ for _, _, heads_ in zeroed])
-            )
+            for (condition, draw, heads_), measured in zip(zeroed, found)
         ]
     )
-    result.attrs["provenance"] = {
-        "panel": panel.name,
-        "model": model,
-        "revision": revision,
-        "sources": made_from,
-        "n_sequences": made_from["n_sequences"],
-        "content": heads.content_digest(result),
-        "device": str(loaded.device),
-        "dtype": str(loaded.dtype).removeprefix("torch."),
-        "commit": provenance.commit(),
-        "seconds": round(time.perf_counter() - started, 2),
-    }
-    with atomic(table_path(panel, model, revision)) as path:
-        result.to_parquet(path, index=False)
+    made_from, content = sources(panel, table, final_table), storage.content_digest(result)
+    storage.save(
+        table_path(panel, model, revision), result, (panel, model, revision), made_from, loaded, started, content,
+        n_sequences=made_from["n_sequences"],
+    )  # fmt: skip
     return result
 
 
-def trajectory(panel, model):
+def trajectory(panel, model: str) -> pd.DataFrame | None:
     """All causal tables of a model under one another, in order of training.
 
     Adds the columns revision, tokens and step (0, 1, ... along the panel).  Revisions

@@ -6,71 +6,58 @@ was made from, and it is measured again only if that has changed.
 """
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from lib import provenance
-from lib.files import atomic, results_dir
-from lib.tables import heads
+from lib.tables import heads, storage
 
 N_SEQUENCES = 4  # the first of the panel's batch
 CODE = ("measure.batch", "measure.attention", "panels.checkpoints", "tables.patterns")
 
 
-def table_path(panel, model, revision):
+def table_path(panel, model: str, revision: str) -> Path:
     """File of a table of attention rows; all three are given by what lib.panels.panel calls them."""
-    return results_dir(panel.name) / "explorer" / model / f"{revision}.parquet"
-
-
-def settings(panel):
-    """The panel's batch with as many sequences as are shown."""
-    return panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)}
+    return storage.table_path("explorer", panel, model, revision)
 
 
 def batch(panel):
     """The sequences that are shown: the first of the panel's batch (lib.measure.batch.InductionBatch)."""
-    from lib.measure.batch import induction_batch
-
-    return induction_batch(**settings(panel))
+    return storage.sequences(panel, N_SEQUENCES)
 
 
-def sources(panel, model, revision):
+def sources(panel, model: str, revision: str) -> dict:
     """What a table depends on; equal sources give equal tables.  Weights and versions as in lib.tables.heads."""
     return heads.sources(panel, model, revision) | {
-        "batch": settings(panel),
+        "batch": panel.batch.model_dump() | {"n_sequences": min(N_SEQUENCES, panel.batch.n_sequences)},
         "code": provenance.code_digest(*CODE),
     }
 
 
-def current(panel, model, revision):
+def current(panel, model: str, revision: str) -> dict | None:
     """The provenance of the table on disk, or None if there is none, it cannot be read or it is stale."""
-    told = provenance.of_table(table_path(panel, model, revision))
-    return told if told and provenance.unchanged(told["sources"], sources(panel, model, revision)) else None
+    told = storage.told(table_path(panel, model, revision))
+    return told if told and storage.unchanged(told["sources"], sources(panel, model, revision)) else None
 
 
-def read(panel, model, revision):
+def read(panel, model: str, revision: str) -> pd.DataFrame | None:
     """The table on disk, or None where current() is."""
-    if current(panel, model, revision) is None:
-        return None
-    return pd.read_parquet(table_path(panel, model, revision))
+    return None if current(panel, model, revision) is None else pd.read_parquet(table_path(panel, model, revision))
 
 
-def measure(panel, model, revision, loaded=None):
+def measure(panel, model: str, revision: str, loaded=None) -> pd.DataFrame:
     """Measure and save the attention rows of one checkpoint; returns the table.
 
     Columns: sequence, layer, head, attention (list over positions, float32, sums to 1).
     loaded: the checkpoint if it is in memory already.  Raises CheckpointError (lib.panels.checkpoints)
     if the checkpoint is not there, ValueError naming layer and head if a row is not finite.
     """
-    # Reading tables is by far the common case and must not pay for torch.
-    from lib.measure.attention import watch
-    from lib.panels.checkpoints import device, load
+    from lib.measure import watch  # here, since reading must not pay for torch
 
-    spec = panel.model(model)
-    spec.revision(revision)
     started = time.perf_counter()
-    loaded = load(spec, revision, device(panel.device)) if loaded is None else loaded
+    loaded = storage.checkpoint(panel, model, revision, loaded)
     parts = [rows for _, (rows,) in watch(loaded, batch(panel).tokens, lambda attention: (attention.last_row(),))]
     rows = np.concatenate(parts).astype(np.float32)  # [sequence, layer * head, position]
     rows = rows.reshape(len(rows), loaded.config.num_hidden_layers, -1, rows.shape[-1])
@@ -81,23 +68,14 @@ def measure(panel, model, revision, loaded=None):
     table = pd.DataFrame(
         {"sequence": sequence, "layer": layer, "head": head, "attention": list(rows.reshape(-1, rows.shape[-1]))}
     )
-    table.attrs["provenance"] = {
-        "panel": panel.name,
-        "model": model,
-        "revision": revision,
-        "sources": sources(panel, model, revision),
-        "content": provenance.digest(rows.astype("<f4").tobytes()),
-        "device": str(loaded.device),
-        "dtype": str(loaded.dtype).removeprefix("torch."),
-        "commit": provenance.commit(),
-        "seconds": round(time.perf_counter() - started, 2),
-    }
-    with atomic(table_path(panel, model, revision)) as path:
-        table.to_parquet(path, index=False)
+    storage.save(
+        table_path(panel, model, revision), table, (panel, model, revision), sources(panel, model, revision), loaded, started,
+        content=provenance.digest(rows.astype("<f4").tobytes()),
+    )  # fmt: skip
     return table
 
 
-def rows(table):
+def rows(table: pd.DataFrame) -> np.ndarray:
     """The attention of a table as an array, [sequence, layer * head, position] float32."""
     n = table["sequence"].max() + 1
     return np.stack(table.sort_values(["sequence", "layer", "head"])["attention"]).reshape(n, len(table) // n, -1)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from lib import panels
 from lib.formatting import bytes_text, duration_text
-from lib.panels import hub
 from lib.tables import heads
 
 DOWNLOAD_RATE = 25e6  # bytes a second: a line of 200 Mbit/s
@@ -58,7 +58,7 @@ def check(panel, checkpoints, missing, evict=False, speed=None):
     that are still to be measured, in the order of the sweep.  evict: whether each leaves the
     disk afterwards.  speed: what flops() says, for an estimate of the time.
     """
-    from lib.panels.checkpoints import DeviceError, device
+    from lib.panels import DeviceError, device
 
     report = Report()
     try:
@@ -101,7 +101,7 @@ def _look_on_disk(report, spec, model, revisions, missing):
     """Local checkpoints; returns {revision: config}."""
     from transformers import AutoConfig
 
-    from lib.panels.checkpoints import weight_files
+    from lib.panels import weight_files
 
     configs = {}
     for revision in revisions:
@@ -127,15 +127,16 @@ def _look_on_hub(report, spec, model, revisions, missing):
     configs, same = {}, {}
     for revision in revisions:
         try:
-            snapshot = hub.resolve(spec.hub, revision)
-            hub.patiently(
-                lambda s=snapshot: hf_hub_download(s.repo, hub.CONFIG, revision=s.commit), f"asking for {spec.hub}"
+            snapshot = panels.hub.resolve(spec.hub, revision)
+            panels.hub.patiently(
+                lambda s=snapshot: hf_hub_download(s.repo, panels.hub.CONFIG, revision=s.commit),
+                f"asking for {spec.hub}",
             )
-        except hub.HubUnreachable as error:
+        except panels.hub.HubUnreachable as error:
             _row(report, model, revision, "unreachable")
             report.problems.append(str(error))
             break  # the others would only take their time to say the same
-        except hub.CheckpointError as error:
+        except panels.hub.CheckpointError as error:
             _row(report, model, revision, "REFUSED")
             report.problems.append(str(error))
             continue
@@ -158,7 +159,7 @@ def _look_on_hub(report, spec, model, revisions, missing):
 
 def _majority(configs):
     """The revision whose traits most others share, the last one of these."""
-    from lib.panels.checkpoints import traits
+    from lib.panels import traits
 
     texts = {revision: repr(traits(config)) for revision, config in configs.items()}
     counts = Counter(texts.values())
@@ -168,7 +169,7 @@ def _majority(configs):
 
 def _check_configs(report, spec, configs):
     """Refuse architectures that are not measured, and revisions unlike their neighbours."""
-    from lib.panels.checkpoints import ARCHITECTURES, refuse_other_traits, traits
+    from lib.panels import ARCHITECTURES, refuse_other_traits, traits
 
     for revision, config in configs.items():
         architecture = (config.architectures or ["model of unknown kind"])[0]
@@ -181,7 +182,7 @@ def _check_configs(report, spec, configs):
             usual = _majority(configs)
             try:
                 refuse_other_traits(f"{spec.label} at {revision}", traits(config), traits(configs[usual]), usual)
-            except hub.CheckpointError as error:
+            except panels.hub.CheckpointError as error:
                 report.problems.append(str(error))
 
 
@@ -272,7 +273,7 @@ def _weigh(report, panel, model, config, on, to_measure, speed):
         )
     elif on == "cpu" and weights + WORKING_MEMORY > psutil.virtual_memory().available:
         report.warnings.append(f"{spec.label} takes {bytes_text(weights + WORKING_MEMORY)}: close other programs first")
-    from lib.panels.checkpoints import half_precision_doubts
+    from lib.panels import half_precision_doubts
 
     report.warnings += [f"{spec.label}: {doubt}" for doubt in half_precision_doubts(config.model_type, spec.dtype, on)]
 
@@ -301,8 +302,8 @@ def _check_disk(report, missing, evict):
         comfortable = max(a + b for a, b in zip(sizes, [*sizes[1:], 0]))
     else:
         need = comfortable = together
-    free = hub.free_bytes(hub.constants.HF_HUB_CACHE)
-    where = hub.constants.HF_HUB_CACHE.replace(os.path.expanduser("~"), "~", 1)
+    free = panels.hub.free_bytes(panels.hub.constants.HF_HUB_CACHE)
+    where = panels.hub.constants.HF_HUB_CACHE.replace(os.path.expanduser("~"), "~", 1)
     report.machine.append(
         f"disk of the cache ({where}): {bytes_text(free)} free, {bytes_text(comfortable)} needed "
         + (
@@ -311,11 +312,11 @@ def _check_disk(report, missing, evict):
             else "(all that is to be downloaded; --evict keeps two at a time)"
         )
     )
-    if need + hub.SPARE > free:
+    if need + panels.hub.SPARE > free:
         report.problems.append(
             f"the disk of the cache has {bytes_text(free)} free and {bytes_text(need)} are needed: "
             + ("" if evict else "use --evict, ")
             + "make room, or set HF_HOME to a folder on a larger disk"
         )
-    elif evict and comfortable + hub.SPARE > free:
+    elif evict and comfortable + panels.hub.SPARE > free:
         report.warnings.append("the disk holds one checkpoint but not two: downloads will wait for measurements")

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from lib.files import UserError
 from lib.formatting import bytes_text
-from lib.panels.panel import load_panel
+from lib.panels import load_panel
 from lib.tables import causal, heads
 from lib.tables import patterns as explorer
 
@@ -102,7 +102,7 @@ def _measure(panel_argument, model, revision, kinds, share):
     """Load a checkpoint once and measure tables of it; returns {kind: what went wrong}.  share: of the cores, 1 / n."""
     import torch
 
-    from lib.panels.checkpoints import device, load
+    from lib.panels import device, load
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))
     panel, kind = load_panel(panel_argument), kinds[0]
@@ -127,9 +127,9 @@ def _count(_module, inputs, _output):
 
 
 def _fetch(repo, revision):
-    from lib.panels import hub
+    from lib import panels
 
-    return hub.fetch(repo, revision)
+    return panels.hub.fetch(repo, revision)
 
 
 class _Worker:
@@ -187,11 +187,11 @@ class _Download:
     """One revision on its way into the cache, under the lock that keeps other sweeps from evicting it."""
 
     def __init__(self, panel, model, revision, kinds, worker):
-        from lib.panels import hub
+        from lib import panels
 
         self.panel, self.model, self.revision, self.kinds, self.worker = panel, model, revision, kinds, worker
         self.repo = panel.model(model).hub
-        self.lock, self.future, self.waiting = hub.hold(self.repo, revision), None, False
+        self.lock, self.future, self.waiting = panels.hub.hold(self.repo, revision), None, False
 
     def advance(self):
         """Start if nobody else holds the revision; returns whether it is here, has failed or is not wanted any more."""
@@ -271,10 +271,10 @@ class _Sweep:
 
     def _one(self, now, ahead):
         """Measure a checkpoint that has arrived, while the next one is downloading."""
-        from lib.panels import hub
+        from lib import panels
 
         try:
-            if isinstance(now.future and now.future.exception(), hub.DiskFull):
+            if isinstance(now.future and now.future.exception(), panels.hub.DiskFull):
                 now.again()  # the one before it has left the cache by now
                 self._until(now.advance)
             if now.future and now.future.exception():
@@ -289,7 +289,7 @@ class _Sweep:
                 error = job.exception()
                 self._fail(now, {now.kinds[0]: str(error)} if error else job.result(), self.measuring, job)
             if self.evict and not any(key[1:] == (now.model, now.revision) for key in self.failed):
-                hub.evict(now.repo, now.revision)
+                panels.hub.evict(now.repo, now.revision)
         finally:
             now.lock.release()
 
@@ -332,11 +332,14 @@ class _Sweep:
 
 def _evict_finished(panel, models, revisions, kinds):
     """Also what an earlier, interrupted or frugal start has left in the cache."""
-    from lib.panels import hub
+    from lib import panels
 
     missing = {(model, revision) for model, revision, _ in pending(panel, models, revisions, kinds)}
     for model in models:
         for revision in panel.model(model).revisions:
             if (not revisions or revision.name in revisions) and (model, revision.name) not in missing:
-                with contextlib.suppress(Timeout), hub.hold(panel.model(model).hub, revision.name).acquire(timeout=0):
-                    hub.evict(panel.model(model).hub, revision.name)
+                with (
+                    contextlib.suppress(Timeout),
+                    panels.hub.hold(panel.model(model).hub, revision.name).acquire(timeout=0),
+                ):
+                    panels.hub.evict(panel.model(model).hub, revision.name)

@@ -1,4 +1,4 @@
-"""What the measurements cost: the tables that the benchmarks saved, for the book."""
+"""The saved tables as Markdown, which the page "What it costs" includes: book/data/benchmarks/<name>.md."""
 
 from dataclasses import dataclass
 
@@ -182,3 +182,9 @@ PAGES = {
         lambda r: [r.model, r.sequences, f"{r.seconds:.0f}", _mib(r.peak_mib), r.f1],
     ),
 }  # fmt: skip
+
+
+def write():
+    """Write every table as Markdown beside the data it is made from."""
+    for name, text in PAGES.items():
+        (FOLDER / f"{name}.md").write_text(f"{text()}\n", encoding="utf-8")
