@@ -10,7 +10,7 @@ import yaml
 from lib.paper import ledger
 from lib.paper import published as p
 from lib.paper.comparing import matches
-from lib.report.ledger import page
+from lib.report.finding_pages import ledger as page_of
 
 PYTHIA, OLMO, OLMOE = "pythia-1b", "olmo-1b-0724", "olmoe-1b-7b-0924"
 
@@ -217,7 +217,7 @@ def test_when_a_number_agrees(value, printed, agrees):
 
 
 def test_the_page(published, entries):
-    text = page(ledger.entries(published))
+    text = page_of(ledger.entries(published))
     counts = entries["verdict"].value_counts()
     assert f"**{len(entries)} statements**, {counts['agrees']} agree" in text.splitlines()[0]
     assert text.count("## ") == len(ledger.SECTIONS) == text.count('<div class="table-scroll evidence"')

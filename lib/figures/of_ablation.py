@@ -1,20 +1,11 @@
 """The figure of the causal check: what a model can do over training, with heads zeroed and without."""
 
-import matplotlib.pyplot as plt
-from matplotlib.ticker import PercentFormatter
-
-from lib import formatting as w
 from lib.figures.display import drawn
-from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, WIDTH, training_axis
+from lib.figures.drawing import plots, share_axis
+from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, training_axis
+from lib.figures.words import say, words
 
-LINES = {  # condition: how it is drawn; what a later line covers stays visible as a wider one
-    "baseline": {"color": "0.15", "lw": 1.8, "marker": "o", "ms": 4},
-    "final_layers": {"color": PALETTE[4], "lw": 3.5, "alpha": 0.6},
-    "final_circuit": {"color": CLASS_COLOURS["induction"], "lw": 1.8, "marker": "o", "ms": 4},
-    "circuit": {"color": PALETTE[9], "ls": "", "marker": "o", "ms": 8, "mfc": "none", "mew": 1.5},
-    "previous_token": {"color": CLASS_COLOURS["previous_token"], "lw": 1.5, "ls": "--", "marker": "s", "ms": 4},
-}
-LABELS = {
+LABELS = {  # condition: what is zeroed, in the order of the legend
     "baseline": "nothing zeroed",
     "final_circuit": "final circuit zeroed",
     "circuit": "this revision's circuit zeroed",
@@ -22,20 +13,26 @@ LABELS = {
     "final_layers": "all heads of its layers zeroed",
     "final_random": "matched random heads zeroed",
 }
-PANELS = {"top1": "top-1", "loss": "loss (nats)"}
+LINES = {  # condition: how it is drawn, in this order; what a later line covers stays visible as a wider one
+    "baseline": {"color": "0.15", "lw": 1.8, "marker": "o", "ms": 4},
+    "final_layers": {"color": PALETTE[4], "lw": 3.5, "alpha": 0.6},
+    "final_circuit": {"color": CLASS_COLOURS["induction"], "lw": 1.8, "marker": "o", "ms": 4},
+    "circuit": {"color": PALETTE[9], "ls": "", "marker": "o", "ms": 8, "mfc": "none", "mew": 1.5},
+    "previous_token": {"color": CLASS_COLOURS["previous_token"], "lw": 1.5, "ls": "--", "marker": "s", "ms": 4},
+}
 
 
 def over_training(tables, label, start):
-    """Top-1 and loss over training, with nothing and with each set of heads zeroed, of one model.
+    """Top-1 and loss of one model over training, with nothing and with each set of heads zeroed.
 
     tables: lib.tables.causal.trajectory.  label: the model's name for readers.  start: the step from which the
-    circuit matters (lib.findings.ablation.starts_to_matter), None if never.  Returns a
-    lib.figures.display.Figure whose data are the tables themselves, with all four measures.
+    circuit matters (lib.findings.starts_to_matter), None if never.  Returns a lib.figures.display.Figure whose data
+    are the tables themselves, with all four measures.
     """
     tokens = tables.groupby("step")["tokens"].first()
-    fig, axes = plt.subplots(2, 1, figsize=(WIDTH, 5.6), sharex=True, layout="constrained")
-    for ax, (measure, title) in zip(axes, PANELS.items()):
-        x = dict(zip(tokens.index, training_axis(ax, tokens, "training tokens" if ax is axes[-1] else "")))
+    fig, ((top,), (bottom,)) = plots(2, 1, 5.6, sharex=True)
+    for ax, measure, ylabel, xlabel in ((top, "top1", "top-1", ""), (bottom, "loss", "loss (nats)", "training tokens")):
+        x = dict(zip(tokens.index, training_axis(ax, tokens, xlabel)))
         random = tables[tables["condition"] == "final_random"].groupby("step")[measure]
         if len(random):
             at = [x[step] for step in random.mean().index]
@@ -47,61 +44,45 @@ def over_training(tables, label, start):
                 ax.plot(rows["step"].map(x), rows[measure], label=LABELS[condition], **style)
         if start is not None:
             ax.axvline(x[start], color=CLASS_COLOURS["induction"], ls=":", lw=1.5)
-        ax.set_ylabel(title)
+        ax.set_ylabel(ylabel)
     if start is not None:
-        axes[0].annotate(
-            "the circuit starts to matter",
-            (x[start], 0.97),
-            (-5, 0),
-            xycoords=axes[0].get_xaxis_transform(),
-            textcoords="offset points",
-            ha="right",
-            va="top",
-            color=CLASS_COLOURS["induction"],
-            fontsize="small",
-        )
-    axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes[0].set_ylim(-0.03, max(0.2, 1.12 * tables["top1"].max()))
-    handles = dict(zip(*axes[0].get_legend_handles_labels()[::-1]))
+        top.annotate(
+            "the circuit starts to matter", (x[start], 0.97), (-5, 0), xycoords=top.get_xaxis_transform(),
+            textcoords="offset points", ha="right", va="top", color=CLASS_COLOURS["induction"], fontsize="small",
+        )  # fmt: skip
+    share_axis(top, ylim=(-0.03, max(0.2, 1.12 * tables["top1"].max())))
+    handles = dict(zip(*top.get_legend_handles_labels()[::-1]))
     shown = [text for text in LABELS.values() if text in handles]
     fig.legend([handles[t] for t in shown], shown, loc="outside upper center", ncols=3, fontsize="small", frameon=False)
-    return drawn(fig, f"causal_{label.lower()}", _alt(tables, label, start), _caption(tables, start), tables)
+    return drawn(fig, f"causal_{label.lower()}", *_words(tables, label, start), tables)
 
 
-def _alt(tables, label, start):
+def _words(tables, label, start):
+    """(alt text, caption) of over_training."""
     last = tables[tables["step"] == tables["step"].max()].groupby("condition")[["top1", "loss"]]
-    mean, lowest, highest = last.mean(), last.min(), last.max()
-    said = []
-    for condition, text in LABELS.items():
-        if condition not in mean.index:
-            continue
-        top1, loss = w.percent(mean.top1[condition]), f"{mean.loss[condition]:.2f}"
-        if condition == "final_random":
-            top1 += f" on average ({w.percent(lowest.top1[condition])} to {w.percent(highest.top1[condition])})"
-            loss += f" ({lowest.loss[condition]:.2f} to {highest.loss[condition]:.2f})"
-        said.append(f"{text}: top-1 {top1}, loss {loss}")
+    mean, low, high = last.mean(), last.min(), last.max()
+    ends = [
+        say(
+            "causal",
+            "draws" if key == "final_random" else "each",
+            label=text,
+            low=low.loc[key],
+            high=high.loc[key],
+            **mean.loc[key],
+        )
+        for key, text in LABELS.items()
+        if key in mean.index
+    ]
+    present, parts = set(tables["condition"]), []
+    parts.append("circuit" if "final_circuit" in present else "no_circuit")
+    parts += ["random"] if "final_random" in present else []
+    parts += [] if start is None else ["dotted"]
     if start is None:
-        when = "At no revision does the circuit start to matter"
+        when = say("causal", "never")
     else:
-        row = tables[tables["step"] == start].iloc[0]
-        when = f"The circuit starts to matter at {w.tokens_text(row['tokens'])} ({row['revision']})"
-    return f"Lines of top-1 and of the loss of {label} against training tokens. At the end, {'; '.join(said)}. {when}."
-
-
-def _caption(tables, start):
-    n, draws = tables.attrs["n_sequences"], tables.attrs["draws"]
-    present = set(tables["condition"])
-    parts = [f"Top-1 (above) and loss (below) on {n:,} sequences of the batch."]
-    if "final_circuit" in present:
-        parts.append(
-            "The final circuit is the induction circuit of the last revision; its layers are zeroed whole too."
-        )
-    else:
-        parts.append("No induction circuit has formed by the last revision.")
-    if "final_random" in present:
-        parts.append(f"Grey: mean, lowest and highest of {draws} random sets of heads matched to the final circuit.")
-    if start is not None:
-        parts.append(
-            "Dotted: from here on zeroing the final circuit raises the loss by more than every one of the draws does."
-        )
-    return " ".join(parts)
+        when = say("causal", "starts", row=tables[tables["step"] == start].iloc[0])
+    draws, n_sequences = tables.attrs["draws"], tables.attrs["n_sequences"]
+    return words(
+        "causal", label=label, ends="; ".join(ends), when=when, n_sequences=n_sequences,
+        parts=" ".join(say("causal", part, draws=draws) for part in parts),
+    )  # fmt: skip

@@ -12,8 +12,9 @@ from lib.formatting import tokens_text
 NOTEBOOKS = ROOT / "notebooks"
 READING_CODE = (
     "formatting", "panels.panel", "tables.heads", "measure.metrics", "measure.bootstrap", "findings", "figures.display",
-    "figures.style", "figures.of_run", "report.run_page", "report.execution",
+    "figures.style", "figures.words", "figures.drawing", "figures.of_run", "report.run_page", "report.execution",
 )  # fmt: skip
+FIGURE_WORDS = ROOT / "lib" / "figures" / "words.yml"
 READING_PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill")
 METADATA = "attention-circuits"
 RECORD_MIME = "application/vnd.attention-circuits.record+json"
@@ -137,6 +138,7 @@ def key_of(job, panel, heads):
         {
             "notebook": provenance.file_digest(job.notebook),
             "code": provenance.code_digest(*READING_CODE),
+            "words": provenance.file_digest(FIGURE_WORDS),
             "versions": provenance.versions(*READING_PACKAGES),
             "panel": [panel.name, panel.title, panel.thresholds.model_dump(), panel.batch.model_dump()],
             "model": panel.model(job.model).model_dump(),
