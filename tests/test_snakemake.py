@@ -13,6 +13,8 @@ from lib.files import results_dir
 from lib.panels.panel import load_panel
 from lib.report import jobs
 
+pytestmark = pytest.mark.slow
+
 
 def snakemake(folder, profile, panel, *arguments):
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
