@@ -29,17 +29,13 @@ def share_axis(ax, **properties):
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
-def bounds_of(trajectory, statistic):
-    """Interval of a statistic of a trajectory, (low, high): the same function on all resamples at once."""
-    return measure.bootstrap.interval(np.asarray(statistic(trajectory.replicated()), dtype=float))
+def with_interval(trajectory, statistic, counting):
+    """A statistic of heads, a function of heads and counting, with its interval: (values, low, high).
 
-
-def line_with_band(ax, x, trajectory, statistic, colour, **style):
-    """Draw a statistic of heads over training with its interval; returns (values, low, high), each [step]."""
-    values, (low, high) = statistic(trajectory), bounds_of(trajectory, statistic)
-    ax.plot(x, values, "-o", color=colour, **style)
-    shade(ax, x, (low, high), colour)
-    return values, low, high
+    The interval is of the same function on all resamples at once.
+    """
+    replicates = np.asarray(statistic(trajectory.replicated(), counting), dtype=float)
+    return statistic(trajectory, counting), *measure.bootstrap.interval(replicates)
 
 
 def named_lines(ax, x, lines, **style):

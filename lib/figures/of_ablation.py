@@ -61,28 +61,20 @@ def _words(tables, label, start):
     """(alt text, caption) of over_training."""
     last = tables[tables["step"] == tables["step"].max()].groupby("condition")[["top1", "loss"]]
     mean, low, high = last.mean(), last.min(), last.max()
-    ends = [
-        say(
-            "causal",
-            "draws" if key == "final_random" else "each",
-            label=text,
-            low=low.loc[key],
-            high=high.loc[key],
-            **mean.loc[key],
-        )
-        for key, text in LABELS.items()
-        if key in mean.index
-    ]
-    present, parts = set(tables["condition"]), []
-    parts.append("circuit" if "final_circuit" in present else "no_circuit")
-    parts += ["random"] if "final_random" in present else []
-    parts += [] if start is None else ["dotted"]
-    if start is None:
-        when = say("causal", "never")
-    else:
-        when = say("causal", "starts", row=tables[tables["step"] == start].iloc[0])
+    ends = []
+    for key in [key for key in LABELS if key in mean.index]:
+        values = dict(mean.loc[key]) | {"low": low.loc[key], "high": high.loc[key]}
+        ends.append(say("causal", "draws" if key == "final_random" else "each", label=LABELS[key], **values))
+    present, row = set(tables["condition"]), tables[tables["step"] == start].head(1).squeeze()
+    parts = {
+        "circuit": "final_circuit" in present,
+        "no_circuit": "final_circuit" not in present,
+        "random": "final_random" in present,
+        "dotted": start is not None,
+    }
+    when = say("causal", "never" if start is None else "starts", row=row)
     draws, n_sequences = tables.attrs["draws"], tables.attrs["n_sequences"]
     return words(
         "causal", label=label, ends="; ".join(ends), when=when, n_sequences=n_sequences,
-        parts=" ".join(say("causal", part, draws=draws) for part in parts),
+        parts=" ".join(say("causal", part, draws=draws) for part, said in parts.items() if said),
     )  # fmt: skip

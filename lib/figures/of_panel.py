@@ -13,10 +13,10 @@ from matplotlib.ticker import PercentFormatter
 from lib import findings
 from lib.figures.display import drawn
 from lib.figures.drawing import (
-    DASHED, INTERVAL, bounds_of, layer_map, line_with_band, plots, recall_frame, share_axis, share_of_training_axis,
+    DASHED, INTERVAL, layer_map, plots, recall_frame, share_axis, share_of_training_axis, with_interval,
 )  # fmt: skip
-from lib.figures.of_run import bos_by_layer as bos_heads_of
-from lib.figures.of_run import pr_plane, recall_of, share_of, strip_words, strips
+from lib.figures.of_run import bos_by_layer as bos_heads_by_layer
+from lib.figures.of_run import bos_share, pr_plane, recall_of, strip_words, strips
 from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, PALETTE, WIDTH, label_ends, shade, training_axis
 from lib.figures.words import say, words
 from lib.formatting import percent, tokens_text
@@ -28,14 +28,12 @@ def bos_by_layer(runs):
     frames, said = [], []
     for ax, run in zip(axes, runs):
         trajectory, label, floor = run.trajectory, run.spec.label, findings.FLOOR_LAYERS
-        counts = pd.DataFrame(bos_heads_of(run.counting)(trajectory).T).rename_axis("layer")
-        low, high = (bound.T for bound in bounds_of(trajectory, bos_heads_of(run.counting)))
-        unsettled = low != high
+        values, low, high = (part.T for part in with_interval(trajectory, bos_heads_by_layer, run.counting))
+        counts, unsettled = pd.DataFrame(values).rename_axis("layer"), low != high
         n_heads = np.bincount(trajectory.layer).max()
         annot = counts.astype(str) + np.where(unsettled, "*", "") if len(counts) <= 8 else None
         layer_map(ax, counts, label, n_heads, floor, vmax=n_heads, annot=annot, annot_kws={"fontsize": 7})
         ax.set_xlabel("revision")
-        values = counts.to_numpy()
         most = {"floor": values[list(floor)].max(), "most": values.max()}
         said.append({"label": label, **most, "unsettled": unsettled.sum()})
         frames.append(
@@ -63,8 +61,9 @@ def bos_curves(runs):
         shape, _, size = findings.shape_of(curve["paper"])
         x = training_axis(ax, trajectory.tokens)
         limits.append(ax.get_xlim())
-        share = share_of(findings.is_bos, run.counting)
-        bos, low, high = line_with_band(ax, x, trajectory, share, colour, label=label)
+        bos, low, high = with_interval(trajectory, bos_share, run.counting)
+        ax.plot(x, bos, "-o", color=colour, label=label)
+        shade(ax, x, (low, high), colour)
         ax.plot(x, curve["clean"], "--", color=colour, lw=1)
         ax.plot(x, curve["mass"], ":", color=colour, lw=1.2)
         ends.append((x[-1], bos[-1], f"{label} {percent(bos[-1])}", colour))
@@ -83,14 +82,17 @@ def order_of_emergence(runs):
     """F3: induction heads and BOS heads as shares of all heads, one plot a model."""
     fig, (axes,) = plots(1, len(runs), 3.0, sharey=True)
     frames, said, ends = [], [], {ax: [] for ax in axes}
-    kinds = {"induction": (findings.in_circuit, "induction"), "first_token": (findings.is_bos, "BOS")}
+    in_circuit = lambda heads, counting: findings.in_circuit(heads, counting).mean(axis=-1)  # noqa: E731
+    kinds = {"induction": (in_circuit, "induction"), "first_token": (bos_share, "BOS")}
     for ax, run in zip(axes, runs):
         trajectory, label = run.trajectory, run.spec.label
         x = training_axis(ax, trajectory.tokens, "tokens")
         frame = {"model": run.model, "revision": trajectory.names, "tokens": trajectory.tokens}
-        for cls, (mask, name) in kinds.items():
-            share, colour = share_of(mask, run.counting), CLASS_COLOURS[cls]
-            line, low, high = line_with_band(ax, x, trajectory, share, colour, ms=4)
+        for cls, (share, name) in kinds.items():
+            colour = CLASS_COLOURS[cls]
+            line, low, high = with_interval(trajectory, share, run.counting)
+            ax.plot(x, line, "-o", ms=4, color=colour)
+            shade(ax, x, (low, high), colour)
             ends[ax].append((x[-1], line[-1], name, colour))
             frame |= {f"{cls}_fraction": line, f"{cls}_low": low, f"{cls}_high": high}
         ax.axhline(findings.SINK_FRACTION, **DASHED)
@@ -116,7 +118,7 @@ def recall_curves(runs):
         label = run.spec.label
         curve = findings.circuit_recall(run.trajectory, run.counting)
         lower = findings.circuit_recall(run.trajectory, run.counting, run.counting.thresholds.classify)
-        low, high = bounds_of(run.trajectory, recall_of(run.counting))
+        _, low, high = with_interval(run.trajectory, recall_of, run.counting)
         trained = (curve["training"] > 0).to_numpy()
         x = curve["training"][trained]
         firsts.append(x.min())
@@ -178,8 +180,8 @@ def separations(runs, group="all layers"):
     axes[0].set(ylabel="area under the ROC curve", ylim=(-0.03, 1.03))
     if frames:
         fig.legend(*axes[0].get_legend_handles_labels(), fontsize="x-small", loc="outside upper center", ncol=2)
-    controls = [~findings.in_circuit(run.trajectory, run.counting).any(axis=0) for run in runs]
-    controls = ", ".join(str(mask.sum()) for mask in controls)
+    others = [~findings.in_circuit(run.trajectory, run.counting).any(axis=0) for run in runs]
+    controls = ", ".join(str(mask.sum()) for mask in others)
     said = words("F5_controls", answers=" ".join(answers), controls=controls)
     data = pd.concat(frames) if frames else pd.DataFrame({"model": [run.model for run in runs]})
     return drawn(fig, "F5_controls", *said, data)

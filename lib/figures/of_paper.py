@@ -11,9 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from lib import findings, paper
 from lib.figures.display import drawn
 from lib.figures.drawing import DASHED, layer_map, plots, recall_frame, share_axis, share_of_training_axis
-from lib.figures.style import (
-    CLASS_COLOURS, MODEL_COLOURS, PALETTE, WIDTH, label_ends, thin_ticks, training_axis,
-)  # fmt: skip
+from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, PALETTE, WIDTH, label_ends, training_axis
 from lib.figures.words import say, words
 from lib.formatting import join, percent, tokens_text
 
@@ -34,13 +32,6 @@ def _plots(rows, height, **options):
     return fig, axes
 
 
-def _tokens_axis(ax, tokens, label):
-    """training_axis for a narrow plot."""
-    positions = training_axis(ax, tokens, label)
-    thin_ticks(ax)
-    return positions
-
-
 def bos_by_layer(published):
     """F1: published BOS heads of every layer at every revision, one map a model, coloured by the share of the layer."""
     data = paper.published.bos_by_layer(published)
@@ -59,12 +50,8 @@ def bos_by_layer(published):
         ax.set_xlabel("tokens")
         ax.title.set_fontsize("small")
         last = counts.iloc[:, -1]
-        said.append(
-            {
-                "label": MODELS[model], "floor": counts.loc[list(floor)].to_numpy().max(), "last": last.sum(),
-                "n": len(counts) * heads, "most": last.max(),
-            }
-        )  # fmt: skip
+        most = {"floor": counts.loc[list(floor)].to_numpy().max(), "most": last.max()}
+        said.append({"label": MODELS[model], **most, "last": last.sum(), "n": len(counts) * heads})
     return drawn(fig, "F1_published", *words("F1_published", said), data)
 
 
@@ -104,7 +91,7 @@ def order_of_emergence(published):
         first = [met[model, key] for key in ("induction_3_at_30x", "bos_50")]
         for ax, level in ((above, findings.INDUCTION_HEADS), (below, findings.SINK_FRACTION)):
             ax.axhline(level, **DASHED)
-            _tokens_axis(ax, x, "tokens" if ax is below else "")
+            training_axis(ax, x, "tokens" if ax is below else "", narrow=True)
             for tokens, colour in zip(first, (BLUE, ORANGE)):
                 if pd.notna(tokens):
                     ax.axvline(tokens, color=colour, lw=1, ls=":")
@@ -172,8 +159,8 @@ def pr_and_selectivity(published):
         above.axhline(level, color=PALETTE[3], ls=":", lw=1.2)
         below.axhline(paper.published.CIRCUIT, **DASHED)
         below.set_yscale("log")
-        _tokens_axis(above, rows["tokens"], "")
-        _tokens_axis(below, rows["tokens"], "tokens")
+        training_axis(above, rows["tokens"], "", narrow=True)
+        training_axis(below, rows["tokens"], "tokens", narrow=True)
         above.legend(fontsize="x-small", frameon=True, loc="upper left", ncols=1 if model != "olmoe-1b-7b-0924" else 2)
         counts = {"led": led, "n": len(readable), "censored": len(circuit) - len(readable)}
         said.append({"label": MODELS[model], "level": level, **counts})
@@ -208,7 +195,7 @@ def overview(published, runs):
     fig, axes = plots(2, len(MODELS), 4.6, sharey=True)
     said, frames, ends = [], [], []
     for ax, (label, tokens, induction, bos, heads) in zip(axes.flat, models):
-        x = _tokens_axis(ax, tokens, "")
+        x = training_axis(ax, tokens, "", narrow=True)
         ax.set_title(label)
         parts = []
         for cls, name, counts in (("induction", "induction", induction), ("first_token", "BOS", bos)):

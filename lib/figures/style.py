@@ -35,8 +35,11 @@ VERDICT_COLOURS = {
 sns.set_theme(style="whitegrid", context="notebook", font_scale=0.85, palette="colorblind")
 
 
-def training_axis(ax, tokens, label="training tokens"):
-    """Make x a log axis of tokens, with step 0 drawn a factor 4 left of the first; returns the x positions."""
+def training_axis(ax, tokens, label="training tokens", narrow=False):
+    """Make x a log axis of tokens, with step 0 drawn a factor 4 left of the first; returns the x positions.
+
+    narrow: where there are more than four ticks, only every second is labelled.
+    """
     tokens = np.asarray(tokens, dtype=float)
     first = tokens[tokens > 0].min() if (tokens > 0).any() else 1.0
     positions = np.where(tokens > 0, tokens, first / 4)
@@ -47,6 +50,8 @@ def training_axis(ax, tokens, label="training tokens"):
     labels = [w.tokens_text(t).removesuffix(" tokens") for t in ticks]
     if (tokens == 0).any():
         ticks, labels = [first / 4, *ticks], ["0", *labels]
+    if narrow and len(ticks) > 4:
+        labels = [text if i % 2 == 0 else "" for i, text in enumerate(labels)]
     ax.set_xticks(ticks, labels)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -56,13 +61,6 @@ def training_axis(ax, tokens, label="training tokens"):
     at.update(zip(positions, tokens))
     ax.fmt_xdata = lambda x: w.tokens_text(at.get(x, x))
     return positions
-
-
-def thin_ticks(ax, most=4):
-    """Label only every second tick where there are many: for narrow plots over many decades."""
-    ticks = list(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()]))
-    if len(ticks) > most:
-        ax.set_xticks([t for t, _ in ticks], [text if i % 2 == 0 else "" for i, (_, text) in enumerate(ticks)])
 
 
 def ink(colour):
