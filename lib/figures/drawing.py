@@ -9,18 +9,20 @@ import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
 from lib import measure
-from lib.figures.style import MUTED, PALETTE, SEQUENTIAL, VERDICT_COLOURS, WIDTH, label_ends, shade
+from lib.figures.style import MUTED, PALETTE, SEQUENTIAL, VERDICT_COLOURS, WIDTH, label_ends
 from lib.formatting import VERDICT_MARKS
-
 
 INTERVAL = f"{100 * measure.bootstrap.LEVEL:.0f} % bootstrap interval over sequences"  # what bands and bars are
 DASHED = {"color": MUTED, "ls": "--", "lw": 1}  # a threshold
 THIN = {"ms": 4, "lw": 1}  # a line beside the main one
 
 
-def plots(rows, columns, height, **options):
-    """Plots that share the text's width, in inches high: (figure, axes [row, column])."""
-    return plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **options)
+def plots(rows, columns, height, titles=(), **options):
+    """Plots that share the text's width, in inches high, titled row by row: (figure, axes [row, column])."""
+    fig, axes = plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **options)
+    for ax, title in zip(axes.flat, titles):
+        ax.set_title(title)
+    return fig, axes
 
 
 def share_axis(ax, **properties):
@@ -66,11 +68,12 @@ def recall_frame(ax, left, early, recall, ls="--"):
     share_axis(ax, ylim=(-0.04, 1.06))
 
 
-def share_of_training_axis(ax, first):
-    """Make x a log axis of the share of training done, from just before the first one; returns its left edge."""
+def recall_against_training(ax, first, early, recall, ends, **style):
+    """recall_frame with x a log axis of the share of training done, from just before the first; names lines at ends."""
     left = first / 1.5
     ax.set(xscale="log", xlim=(left, 1.3), xlabel="share of training done", ylabel="recall of the final circuit")
-    return left
+    recall_frame(ax, left, early, recall, **style)
+    label_ends(ax, ends, side=-1)
 
 
 def strip(ax, sweep, at):

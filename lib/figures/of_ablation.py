@@ -3,16 +3,9 @@
 from lib.figures.display import drawn
 from lib.figures.drawing import plots, share_axis
 from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, training_axis
-from lib.figures.words import say, words
+from lib.figures.words import say, texts, words
 
-LABELS = {  # condition: what is zeroed, in the order of the legend
-    "baseline": "nothing zeroed",
-    "final_circuit": "final circuit zeroed",
-    "circuit": "this revision's circuit zeroed",
-    "previous_token": "previous-token circuit zeroed",
-    "final_layers": "all heads of its layers zeroed",
-    "final_random": "matched random heads zeroed",
-}
+LABELS = texts()["conditions"]  # {condition: what is zeroed}, in the order of the legend
 LINES = {  # condition: how it is drawn, in this order; what a later line covers stays visible as a wider one
     "baseline": {"color": "0.15", "lw": 1.8, "marker": "o", "ms": 4},
     "final_layers": {"color": PALETTE[4], "lw": 3.5, "alpha": 0.6},

@@ -12,14 +12,16 @@ from matplotlib.ticker import PercentFormatter
 
 from lib import findings
 from lib.figures.display import drawn
-from lib.figures.drawing import (
-    DASHED, INTERVAL, layer_map, plots, recall_frame, share_axis, share_of_training_axis, with_interval,
-)  # fmt: skip
+from lib.figures.drawing import DASHED, INTERVAL, layer_map, plots, recall_against_training, share_axis, with_interval
 from lib.figures.of_run import bos_by_layer as bos_heads_by_layer
 from lib.figures.of_run import bos_share, pr_plane, recall_of, strip_words, strips
-from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, PALETTE, WIDTH, label_ends, shade, training_axis
+from lib.figures.style import BLUE, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, shade, training_axis
 from lib.figures.words import say, words
 from lib.formatting import percent, tokens_text
+
+
+def _labels(runs):
+    return [run.spec.label for run in runs]
 
 
 def bos_by_layer(runs):
@@ -36,18 +38,10 @@ def bos_by_layer(runs):
         ax.set_xlabel("revision")
         most = {"floor": values[list(floor)].max(), "most": values.max()}
         said.append({"label": label, **most, "unsettled": unsettled.sum()})
-        frames.append(
-            pd.DataFrame(
-                {
-                    "model": run.model,
-                    "layer": np.repeat(counts.index, counts.shape[1]),
-                    "revision": list(trajectory.names) * len(counts),
-                    "bos_heads_at_30x": values.ravel(),
-                    "low": low.ravel(),
-                    "high": high.ravel(),
-                }
-            )
-        )
+        frame = {"model": run.model, "layer": np.repeat(counts.index, counts.shape[1])}
+        frame |= {"revision": list(trajectory.names) * len(counts)}
+        frame |= {"bos_heads_at_30x": values.ravel(), "low": low.ravel(), "high": high.ravel()}
+        frames.append(pd.DataFrame(frame))
     return drawn(fig, "F1_panel", *words("F1_panel", said, n=len(runs)), pd.concat(frames))
 
 
@@ -73,30 +67,27 @@ def bos_curves(runs):
     top = ax.get_ylim()[1]
     share_axis(ax, ylabel="BOS heads, share of all", ylim=(-0.04 * top, top))
     label_ends(ax, ends)
-    return drawn(
-        fig, "F2_panel", *words("F2_panel", said, sink_mass=findings.SINK_MASS, interval=INTERVAL), pd.concat(frames)
-    )
+    said = words("F2_panel", said, sink_mass=findings.SINK_MASS, interval=INTERVAL)
+    return drawn(fig, "F2_panel", *said, pd.concat(frames))
 
 
 def order_of_emergence(runs):
     """F3: induction heads and BOS heads as shares of all heads, one plot a model."""
-    fig, (axes,) = plots(1, len(runs), 3.0, sharey=True)
+    fig, (axes,) = plots(1, len(runs), 3.0, _labels(runs), sharey=True)
     frames, said, ends = [], [], {ax: [] for ax in axes}
     in_circuit = lambda heads, counting: findings.in_circuit(heads, counting).mean(axis=-1)  # noqa: E731
-    kinds = {"induction": (in_circuit, "induction"), "first_token": (bos_share, "BOS")}
+    kinds = {"induction": (in_circuit, "induction", BLUE), "first_token": (bos_share, "BOS", ORANGE)}
     for ax, run in zip(axes, runs):
         trajectory, label = run.trajectory, run.spec.label
         x = training_axis(ax, trajectory.tokens, "tokens")
         frame = {"model": run.model, "revision": trajectory.names, "tokens": trajectory.tokens}
-        for cls, (share, name) in kinds.items():
-            colour = CLASS_COLOURS[cls]
+        for cls, (share, name, colour) in kinds.items():
             line, low, high = with_interval(trajectory, share, run.counting)
             ax.plot(x, line, "-o", ms=4, color=colour)
             shade(ax, x, (low, high), colour)
             ends[ax].append((x[-1], line[-1], name, colour))
             frame |= {f"{cls}_fraction": line, f"{cls}_low": low, f"{cls}_high": high}
         ax.axhline(findings.SINK_FRACTION, **DASHED)
-        ax.set_title(label)
         first = {
             key: "never" if step is None else f"at {tokens_text(trajectory.tokens[step])}"
             for key, step in findings.milestone_steps(trajectory, run.counting).items()
@@ -131,21 +122,20 @@ def recall_curves(runs):
         when = f"after {percent(reached.iloc[0])} of training" if len(reached) else "never reached"
         said.append({"label": label, "n": curve["shared"].iloc[-1], "when": when})
         frames.append(curve.assign(model=run.model, recall_low=low, recall_high=high, recall_at_30x=lower["recall"]))
-    recall_frame(ax, share_of_training_axis(ax, min(firsts)), findings.EARLY, findings.RECALL)
+    recall_against_training(ax, min(firsts), findings.EARLY, findings.RECALL, ends)
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    label_ends(ax, ends, side=-1)
     return drawn(fig, "F4_panel", *words("F4_panel", said, interval=INTERVAL), pd.concat(frames))
 
 
 def pr_planes(runs):
     """F5: the selectivity-PR plane of each model at its last revision."""
-    fig, (axes,) = plots(1, len(runs), 3.2)
+    fig, (axes,) = plots(1, len(runs), 3.2, _labels(runs))
     frames, said = [], []
     for ax, run in zip(axes, runs):
         trajectory = run.trajectory
         inside = findings.in_circuit(trajectory, run.counting)[-1]
         pr_plane(ax, trajectory, inside, run.counting, run.baseline_ceiling)
-        ax.set(title=run.spec.label, xlabel="induction selectivity")
+        ax.set_xlabel("induction selectivity")
         leads = findings.spectral_leads(trajectory, run.counting)[inside]
         said.append({"label": run.spec.label, "n": len(leads), "elevated": leads["elevated"].notna().sum()})
         frames.append(leads.assign(model=run.model))
@@ -158,21 +148,17 @@ PANEL_FIGURES = {"F1": bos_by_layer, "F2": bos_curves, "F3": order_of_emergence,
 
 def separations(runs, group="all layers"):
     """F5's null: how well PR and selectivity tell circuit heads from controls, one plot a model."""
-    fig, (axes,) = plots(1, len(runs), 2.9, sharey=True)
+    fig, (axes,) = plots(1, len(runs), 2.9, _labels(runs), sharey=True)
     frames, answers = [], []
     for ax, run in zip(axes, runs):
         x = training_axis(ax, run.trajectory.tokens, "tokens")
         ax.axhline(0.5, **DASHED)
-        ax.set_title(run.spec.label)
         curves = run.separation
         curve = curves[curves["controls"] == group] if len(curves) else curves
         if curve.empty:
             answers.append(say("F5_controls", "nothing", label=run.spec.label))
             continue
-        for name, label, colour in (
-            ("selectivity", "induction selectivity", CLASS_COLOURS["induction"]),
-            ("pr", "PR", PALETTE[3]),
-        ):
+        for name, label, colour in (("selectivity", "induction selectivity", BLUE), ("pr", "PR", PALETTE[3])):
             ax.plot(x, curve[name], "-o", ms=4, color=colour, label=label)
             shade(ax, x, (curve[f"{name}_low"], curve[f"{name}_high"]), colour)
         answers.append(f"{run.spec.label}: {findings.pr_tells_first(curves, group)}.")
@@ -191,12 +177,12 @@ def sensitivities(runs, by_model):
     """What the verdicts of one finding rest on: a strip a model and threshold.  by_model: {model label: Finding}."""
     some = next(iter(by_model.values()))
     n_swept, n_countings = some.sweeps["swept"].nunique(), some.sweeps["counting"].nunique()
-    fig, axes = plots(n_swept, len(runs), n_swept * (0.75 + 0.24 * n_countings), sharey=True)
-    for column, run, (label, finding) in zip(axes.T, runs, by_model.items()):
+    fig, axes = plots(n_swept, len(runs), n_swept * (0.75 + 0.24 * n_countings), by_model, sharey=True)
+    frames = []
+    for column, run, finding in zip(axes.T, runs, by_model.values()):
         strips(column, finding, run.panel.thresholds, "x")
-        column[0].set_title(label)
-    data = pd.concat(finding.sweeps.assign(model=run.model) for run, finding in zip(runs, by_model.values()))
-    return drawn(fig, f"{some.id}_assumptions", *strip_words(by_model), data)
+        frames.append(finding.sweeps.assign(model=run.model))
+    return drawn(fig, f"{some.id}_assumptions", *strip_words(by_model), pd.concat(frames))
 
 
 def checks(runs):
@@ -213,10 +199,8 @@ def checks(runs):
         columns += [screened, checked]
         agree = []
         for colour, run in zip(MODEL_COLOURS, runs):
-            heads, label = run.heads, run.spec.label
-            ax.scatter(
-                heads[screened].clip(lower=0.1), heads[checked], s=10, color=colour, alpha=0.5, lw=0, label=label
-            )
+            heads, dots = run.heads, {"s": 10, "lw": 0, "alpha": 0.5, "color": colour, "label": run.spec.label}
+            ax.scatter(heads[screened].clip(lower=0.1), heads[checked], **dots)
             agree.extend(mask(heads, run.counting) == mask(heads, replace(run.counting, by="mass")))
         ax.axvline(threshold, **DASHED)
         ax.axhline(level, **DASHED)

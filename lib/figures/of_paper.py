@@ -10,32 +10,23 @@ from matplotlib.ticker import MaxNLocator
 
 from lib import findings, paper
 from lib.figures.display import drawn
-from lib.figures.drawing import DASHED, layer_map, plots, recall_frame, share_axis, share_of_training_axis
-from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, PALETTE, WIDTH, label_ends, training_axis
+from lib.figures.drawing import DASHED, layer_map, plots, recall_against_training, share_axis
+from lib.figures.style import BLUE, CLASS_COLOURS, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, training_axis
 from lib.figures.words import say, words
 from lib.formatting import join, percent, tokens_text
 
 MODELS = paper.published.MODELS
 COLOURS = dict(zip(MODELS, MODEL_COLOURS))
-BLUE, ORANGE = CLASS_COLOURS["induction"], CLASS_COLOURS["first_token"]
 
 
 def _short(tokens):
     return tokens_text(tokens).removesuffix(" tokens")
 
 
-def _plots(rows, height, **options):
-    """Rows of plots, a column a model, titled with its name."""
-    fig, axes = plots(rows, len(MODELS), height, **options)
-    for ax, label in zip(axes[0], MODELS.values()):
-        ax.set_title(label)
-    return fig, axes
-
-
 def bos_by_layer(published):
     """F1: published BOS heads of every layer at every revision, one map a model, coloured by the share of the layer."""
     data = paper.published.bos_by_layer(published)
-    fig, (axes,) = _plots(1, 4.0)
+    fig, (axes,) = plots(1, len(MODELS), 4.0)
     said, floor = [], findings.FLOOR_LAYERS
     for ax, (model, rows) in zip(axes, data.groupby("model", sort=False)):
         counts = rows.pivot(index="layer", columns="step", values="bos_heads")
@@ -81,7 +72,7 @@ def order_of_emergence(published):
     """F3: published induction heads (above) and BOS fraction (below) over tokens, one column a model."""
     data = paper.published.curves(published)
     met = paper.published.milestones(published).set_index(["model", "key"])["tokens"]
-    fig, axes = _plots(2, 4.4, sharey="row")
+    fig, axes = plots(2, len(MODELS), 4.4, MODELS.values(), sharey="row")
     said = []
     for (above, below), (model, curve) in zip(axes.T, data.groupby("model", sort=False)):
         x = curve["tokens"]
@@ -123,11 +114,9 @@ def recall_curves(published):
         ends.append((first.training, first.recall, label, COLOURS[model]))
         at = {"at_50": 100 * first.training, "at_30": 100 * first_at_30.training}
         said.append({"label": label, "n": first.final, **at})
-    left = share_of_training_axis(ax, at_50["training"].min())
-    recall_frame(ax, left, findings.EARLY, findings.RECALL, ls=":")
+    recall_against_training(ax, at_50["training"].min(), findings.EARLY, findings.RECALL, ends, ls=":")
     ticks = 10.0 ** np.arange(-5, 1)
     ax.set_xticks(ticks, [f"{100 * t:g} %" for t in ticks])
-    label_ends(ax, ends, side=-1)
     data = at_50.rename(columns={"shared": "past_50x", "recall": "recall_at_50x"})
     data = data.assign(past_30x=at_30["shared"], recall_at_30x=at_30["recall"])
     return drawn(fig, "F4_published", *words("F4_published", said), data)
@@ -138,7 +127,7 @@ def pr_and_selectivity(published):
     leads = paper.published.leads(published).query("rule == 'start'").set_index(["model", "name"])
     data = paper.published.elevated(published).assign(induction=published.selectivity["induction"])
     data["in_circuit"] = [key in leads.index for key in zip(data["model"], data["name"])]
-    fig, axes = _plots(2, 5.0, sharey="row")
+    fig, axes = plots(2, len(MODELS), 5.0, MODELS.values(), sharey="row")
     said = []
     for (above, below), (model, rows) in zip(axes.T, data.groupby("model", sort=False)):
         colours = iter([PALETTE[i] for i in (0, 1, 2, 4)])
@@ -192,11 +181,10 @@ def overview(published, runs):
             findings.members(heads, cls, threshold, run.counting).sum(axis=-1) for cls in ("induction", "first_token")
         ]
         models.append((run.spec.label, heads.tokens, *counts, len(heads.layer)))
-    fig, axes = plots(2, len(MODELS), 4.6, sharey=True)
+    fig, axes = plots(2, len(MODELS), 4.6, [label for label, *_ in models], sharey=True)
     said, frames, ends = [], [], []
     for ax, (label, tokens, induction, bos, heads) in zip(axes.flat, models):
         x = training_axis(ax, tokens, "", narrow=True)
-        ax.set_title(label)
         parts = []
         for cls, name, counts in (("induction", "induction", induction), ("first_token", "BOS", bos)):
             counts = np.asarray(counts)

@@ -25,11 +25,9 @@ from lib.figures.drawing import (
     strip,
     with_interval,
 )
-from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, label_ends, shade, training_axis
+from lib.figures.style import BLUE, MUTED, ORANGE, PALETTE, SEQUENTIAL, WIDTH, label_ends, shade, training_axis
 from lib.figures.words import say, words
 from lib.formatting import join, name_of, percent
-
-BLUE, ORANGE = CLASS_COLOURS["induction"], CLASS_COLOURS["first_token"]
 
 
 def bos_share(heads, counting):
@@ -92,8 +90,8 @@ def first_token_map(run):
 
     per_layer = ", ".join(f"{n} in layer {layer}" for layer, n in enumerate(counts["paper baseline"]))
     top = now.loc[now["selectivity_first_token"].idxmax()]
-    top["name"] = name_of(int(top["layer"]), int(top["head"]))
-    said = words("F1_run", run=run, interval=INTERVAL, n=len(now), per_layer=per_layer, top=top)
+    name = name_of(int(top["layer"]), int(top["head"]))
+    said = words("F1_run", run=run, interval=INTERVAL, n=len(now), per_layer=per_layer, name=name, top=top)
     measured = ("selectivity_first_token", "selectivity_clean_first_token", "attention_first_token", "sink_mass")
     data = now[["layer", "head", *_with_interval(*measured)]]
     return drawn(fig, _name("F1", run), *said, data)
@@ -157,21 +155,11 @@ def milestones(run):
 
     first = ["not reached" if step is None else f"at {trajectory.names[step]}" for step in (induction, sink)]
     said = words("F3_run", run=run, interval=INTERVAL, circuit=circuit[-1], bos=bos[-1], first=first)
-    data = pd.DataFrame(
-        {
-            "revision": history.names,
-            "tokens": history.tokens,
-            "induction_heads_at_50x": circuit,
-            "induction_heads_low": circuit_bounds[0],
-            "induction_heads_high": circuit_bounds[1],
-            "induction_heads_clean": clean,
-            "bos_fraction_at_30x": bos,
-            "bos_fraction_low": bos_bounds[0],
-            "bos_fraction_high": bos_bounds[1],
-            "bos_fraction_sink_mass": by_mass,
-        }
-    )
-    return drawn(fig, _name("F3", run), *said, data)
+    data = {"revision": history.names, "tokens": history.tokens, "induction_heads_at_50x": circuit}
+    data |= {"induction_heads_low": circuit_bounds[0], "induction_heads_high": circuit_bounds[1]}
+    data |= {"induction_heads_clean": clean, "bos_fraction_at_30x": bos}
+    data |= {"bos_fraction_low": bos_bounds[0], "bos_fraction_high": bos_bounds[1], "bos_fraction_sink_mass": by_mass}
+    return drawn(fig, _name("F3", run), *said, pd.DataFrame(data))
 
 
 def recall(run):

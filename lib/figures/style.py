@@ -21,6 +21,7 @@ CLASS_COLOURS = {
     "self": PALETTE[4],
     "local": PALETTE[5],
 }
+BLUE, ORANGE = CLASS_COLOURS["induction"], CLASS_COLOURS["first_token"]
 # In the order of a panel's models.  The first three are dark enough for text on white (over 4.5 to 1).
 MODEL_COLOURS = ["#332288", "#882255", "#6b6b16", "#117733", "#661100", "#444444"]
 MUTED = "0.55"
