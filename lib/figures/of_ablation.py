@@ -58,16 +58,14 @@ def _words(tables, label, start):
     for key in [key for key in LABELS if key in mean.index]:
         values = dict(mean.loc[key]) | {"low": low.loc[key], "high": high.loc[key]}
         ends.append(say("causal", "draws" if key == "final_random" else "each", label=LABELS[key], **values))
-    present, row = set(tables["condition"]), tables[tables["step"] == start].head(1).squeeze()
+    present, n_sequences, draws = set(tables["condition"]), tables.attrs["n_sequences"], tables.attrs["draws"]
     parts = {
         "circuit": "final_circuit" in present,
         "no_circuit": "final_circuit" not in present,
         "random": "final_random" in present,
         "dotted": start is not None,
     }
+    parts = " ".join(say("causal", part, draws=draws) for part, holds in parts.items() if holds)
+    row = None if start is None else tables[tables["step"] == start].iloc[0]
     when = say("causal", "never" if start is None else "starts", row=row)
-    draws, n_sequences = tables.attrs["draws"], tables.attrs["n_sequences"]
-    return words(
-        "causal", label=label, ends="; ".join(ends), when=when, n_sequences=n_sequences,
-        parts=" ".join(say("causal", part, draws=draws) for part, said in parts.items() if said),
-    )  # fmt: skip
+    return words("causal", label=label, ends="; ".join(ends), when=when, n_sequences=n_sequences, parts=parts)

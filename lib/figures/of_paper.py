@@ -11,16 +11,12 @@ from matplotlib.ticker import MaxNLocator
 from lib import findings, paper
 from lib.figures.display import drawn
 from lib.figures.drawing import DASHED, layer_map, plots, recall_against_training, share_axis
-from lib.figures.style import BLUE, CLASS_COLOURS, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, training_axis
+from lib.figures.style import BLUE, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, short_tokens, training_axis
 from lib.figures.words import say, words
-from lib.formatting import join, percent, tokens_text
+from lib.formatting import join, percent
 
 MODELS = paper.published.MODELS
 COLOURS = dict(zip(MODELS, MODEL_COLOURS))
-
-
-def _short(tokens):
-    return tokens_text(tokens).removesuffix(" tokens")
 
 
 def bos_by_layer(published):
@@ -31,7 +27,7 @@ def bos_by_layer(published):
     for ax, (model, rows) in zip(axes, data.groupby("model", sort=False)):
         counts = rows.pivot(index="layer", columns="step", values="bos_heads")
         heads = rows["heads"].iloc[0]
-        tokens = [_short(t) for t in rows.groupby("step")["tokens"].first()]
+        tokens = [short_tokens(t) for t in rows.groupby("step")["tokens"].first()]
         layer_map(
             ax, counts / heads, MODELS[model], heads, floor, vmax=1, annot=counts.astype(str),
             annot_kws={"fontsize": 5.5}, xticklabels=tokens, yticklabels=ax is axes[0],
@@ -60,7 +56,7 @@ def bos_curves(published):
         ends[side].append((end, last, f"{label} {percent(last)}", colour))
         step = share.diff().idxmax()
         rise = {"first": share.iloc[0], "last": last, "points": 100 * share.diff()[step]}
-        said.append({"label": label, **rise, "at": _short(curve.loc[step, "tokens"])})
+        said.append({"label": label, **rise, "at": short_tokens(curve.loc[step, "tokens"])})
     ax.axhline(findings.SINK_FRACTION, **DASHED)
     share_axis(ax, ylabel="BOS heads, share of all", ylim=(-0.03, 0.9))
     for side, labels in ends.items():
@@ -86,7 +82,7 @@ def order_of_emergence(published):
             for tokens, colour in zip(first, (BLUE, ORANGE)):
                 if pd.notna(tokens):
                     ax.axvline(tokens, color=colour, lw=1, ls=":")
-        induction, bos = ["never" if pd.isna(tokens) else f"at {_short(tokens)}" for tokens in first]
+        induction, bos = ["never" if pd.isna(tokens) else f"at {short_tokens(tokens)}" for tokens in first]
         said.append({"label": MODELS[model], "induction": induction, "bos": bos})
     axes[0, 0].set_ylabel("induction heads")
     axes[0, 0].yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -174,23 +170,22 @@ def overview(published, runs):
         (MODELS[model], curve["tokens"].to_numpy(), curve["induction_heads_at_30x"], curve["bos_heads"], heads)
         for (model, heads), curve in paper.published.curves(published).groupby(["model", "heads"], sort=False)
     ]
+    kinds = ("induction", "induction", BLUE), ("first_token", "BOS", ORANGE)
     ours = runs[: len(models)]
     for run in ours:
         heads, threshold = run.trajectory, run.counting.thresholds.classify
-        counts = [
-            findings.members(heads, cls, threshold, run.counting).sum(axis=-1) for cls in ("induction", "first_token")
-        ]
+        counts = [findings.members(heads, cls, threshold, run.counting).sum(axis=-1) for cls, *_ in kinds]
         models.append((run.spec.label, heads.tokens, *counts, len(heads.layer)))
     fig, axes = plots(2, len(MODELS), 4.6, [label for label, *_ in models], sharey=True)
     said, frames, ends = [], [], []
     for ax, (label, tokens, induction, bos, heads) in zip(axes.flat, models):
         x = training_axis(ax, tokens, "", narrow=True)
         parts = []
-        for cls, name, counts in (("induction", "induction", induction), ("first_token", "BOS", bos)):
+        for (cls, name, colour), counts in zip(kinds, (induction, bos)):
             counts = np.asarray(counts)
             most = max(counts.max(), 1)
-            ax.plot(x, counts / most, "-o", ms=3.5, color=CLASS_COLOURS[cls], label=f"{name} heads")
-            ends.append((ax, (x[-1], counts[-1] / most, f"{counts[-1]} {name}", CLASS_COLOURS[cls])))
+            ax.plot(x, counts / most, "-o", ms=3.5, color=colour, label=f"{name} heads")
+            ends.append((ax, (x[-1], counts[-1] / most, f"{counts[-1]} {name}", colour)))
             frames.append(pd.DataFrame({"model": label, "tokens": tokens, "class": cls, "heads": counts, "of": heads}))
             half = x[np.argmax(counts >= most / 2)]
             parts.append(say("overview", "some" if counts.any() else "zero", name=name, most=most, half=half))

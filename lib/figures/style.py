@@ -10,7 +10,7 @@ import seaborn as sns
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from lib import formatting as w
+from lib.formatting import tokens_text
 
 PALETTE = sns.color_palette("colorblind")
 CLASS_COLOURS = {
@@ -36,6 +36,11 @@ VERDICT_COLOURS = {
 sns.set_theme(style="whitegrid", context="notebook", font_scale=0.85, palette="colorblind")
 
 
+def short_tokens(tokens):
+    """1234567 -> "1.2M"."""
+    return tokens_text(tokens).removesuffix(" tokens")
+
+
 def training_axis(ax, tokens, label="training tokens", narrow=False):
     """Make x a log axis of tokens, with step 0 drawn a factor 4 left of the first; returns the x positions.
 
@@ -48,7 +53,7 @@ def training_axis(ax, tokens, label="training tokens", narrow=False):
     last = max(tokens.max(), first)
     decades = 10.0 ** np.arange(np.ceil(np.log10(first)), np.floor(np.log10(last)) + 1)
     ticks = list(decades) if len(decades) else [first]
-    labels = [w.tokens_text(t).removesuffix(" tokens") for t in ticks]
+    labels = [short_tokens(t) for t in ticks]
     if (tokens == 0).any():
         ticks, labels = [first / 4, *ticks], ["0", *labels]
     if narrow and len(ticks) > 4:
@@ -60,7 +65,7 @@ def training_axis(ax, tokens, label="training tokens", narrow=False):
     ax.set_xlabel(label)
     at = ax.__dict__.setdefault("_tokens_at", {})  # models that share the axes may have other first checkpoints
     at.update(zip(positions, tokens))
-    ax.fmt_xdata = lambda x: w.tokens_text(at.get(x, x))
+    ax.fmt_xdata = lambda x: tokens_text(at.get(x, x))
     return positions
 
 
