@@ -1,8 +1,8 @@
 """Numbers in words, and the marks of verdicts, one way everywhere."""
 
-VERDICT_MARKS = {"holds": "✓", "fails": "✗", "undetermined": "?"}
-
 from itertools import repeat
+
+VERDICT_MARKS = {"holds": "✓", "fails": "✗", "undetermined": "?"}
 
 
 def tokens_text(tokens):

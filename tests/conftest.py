@@ -64,8 +64,10 @@ def panel_content(folder):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """For pytest-xdist: tests that share what takes long to make run in one process, those of the built site or of a file."""
+    """Tests of the built site are slow.  For pytest-xdist: tests that share what takes long to make run in one process."""
     for item in items:
+        if "site" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
         item.add_marker(pytest.mark.xdist_group("site" if "site" in item.fixturenames else item.path.name))
 
 

@@ -21,6 +21,9 @@ from urllib.parse import unquote, urlparse
 
 import yaml
 
+PYTHIA, OLMO, OLMOE = "EleutherAI/pythia-1b", "allenai/OLMo-1B-0724-hf", "allenai/OLMoE-1B-7B-0924"
+WEIGHTS = r"\.safetensors$"
+
 
 @dataclass
 class Fault:
@@ -250,6 +253,18 @@ def reduced(panel, n_sequences=12, seq_len=64):
     """A panel's content with a batch that the small models can read."""
     batch = {"n_sequences": n_sequences, "seq_len": seq_len, "vocab_low": 4, "vocab_high": 64, "seed": 42}
     return panel | {"batch": batch}
+
+
+def cache():
+    """The cache of huggingface_hub, which reads where it is when it is imported."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE)
+
+
+def blobs(pattern="*"):
+    """Files in the cache, complete ones and others."""
+    return [path for path in cache().glob(f"models--*/blobs/{pattern}") if path.is_file()]
 
 
 def main():

@@ -10,7 +10,7 @@ from lib.findings.counting import Trajectory
 from lib.measure import bootstrap
 from lib.panels.checkpoints import CheckpointError
 from lib.panels.panel import load_panel
-from lib.tables import heads
+from lib.tables import heads, storage
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_new_weights_in_the_same_folder_are_noticed(panel, tiny_panel, tmp_path)
 def test_measuring_twice_gives_the_same_numbers(panel):
     first, second = (heads.measure(panel, "tiny-neox", "step10") for _ in range(2))
     pd.testing.assert_frame_equal(first, second, check_exact=True)
-    assert heads.content_digest(first) == heads.content_digest(second)
+    assert storage.content_digest(first) == storage.content_digest(second)
 
 
 def test_a_half_written_table_is_never_read(panel, monkeypatch):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 import yaml
+from hub_server import OLMO, OLMOE, PYTHIA
 from transformers import AutoConfig
 
 from lib.files import results_dir
@@ -12,8 +13,6 @@ from lib.panels import hub as client
 from lib.panels.panel import load_panel
 from lib.report import execution as run
 from lib.tables import preflight
-
-PYTHIA, OLMO = "EleutherAI/pythia-1b", "allenai/OLMo-1B-0724-hf"
 
 FULL_SIZE = {  # what the protocol says of the paper's models: config, parameters in all
     "pythia-1b": (dict(model_type="gpt_neox", intermediate_size=8192, num_attention_heads=8), 1_011_781_632),
@@ -146,7 +145,7 @@ def test_local_checkpoints_are_looked_at_too(tiny_panel, tiny_models, tmp_path, 
 
 def test_the_papers_panel_is_the_protocols():
     panel = load_panel("paper")
-    assert [spec.hub for spec in panel.models.values()] == [PYTHIA, OLMO, "allenai/OLMoE-1B-7B-0924"]
+    assert [spec.hub for spec in panel.models.values()] == [PYTHIA, OLMO, OLMOE]
     assert all(len(spec.revisions) == 10 for spec in panel.models.values())
     for revision in panel.models["pythia-1b"].revisions:
         assert revision.tokens == int(revision.name.removeprefix("step")) * 2_097_152

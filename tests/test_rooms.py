@@ -1,7 +1,10 @@
 """The rooms of lib/: imports go one way only, through the faces, and no module is too large or too small."""
 
 import ast
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from conftest import ROOT
@@ -90,7 +93,18 @@ def test_modules_are_of_a_size_to_read():
             assert lines >= 30, f"{path.relative_to(ROOT)} has {lines} lines"
 
 
-def test_public_names_and_old_addresses():
+NAMES = "induction_batch, participation_ratio, measure_heads, capability, load_panel, open_run, head_table"
+
+
+def test_public_names_are_there_from_any_folder(tmp_path):
+    """The project is installed in its environment, so that notebooks and scripts need no path."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    line = [sys.executable, "-c", f"from lib import {NAMES}; print(load_panel('mini').name)"]
+    done = subprocess.run(line, cwd=tmp_path, env=clean, capture_output=True, text=True)
+    assert done.stdout == "mini\n", done.stderr
+
+
+def test_old_addresses():
     import lib
     from lib.ablation import capability
     from lib.batch import induction_batch
@@ -99,13 +113,3 @@ def test_public_names_and_old_addresses():
 
     assert induction_batch is lib.induction_batch and participation_ratio is lib.participation_ratio
     assert measure_heads is lib.measure_heads and capability is lib.capability
-    names = [
-        "induction_batch",
-        "participation_ratio",
-        "measure_heads",
-        "capability",
-        "load_panel",
-        "open_run",
-        "head_table",
-    ]
-    assert all(callable(getattr(lib, name)) for name in names)

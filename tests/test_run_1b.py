@@ -15,6 +15,8 @@ import pytest
 import yaml
 from conftest import HUB, ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "book" / "run_1b.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.S) for line in block.strip().splitlines()]
 SLOW = [  # everything is downloaded, measured and executed

@@ -13,6 +13,8 @@ from lib.files import results_dir
 from lib.panels.panel import load_panel
 from lib.report import jobs
 
+pytestmark = pytest.mark.slow
+
 
 def snakemake(folder, profile, panel, *arguments):
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
@@ -41,8 +43,8 @@ def test_a_dry_run_has_a_job_a_checkpoint_and_one_a_finding_and_model(tmp_path, 
 def test_the_last_revision_comes_first_and_notebooks_wait_for_all_of_their_model(tmp_path, monkeypatch):
     monkeypatch.setenv("CIRCUITS_RESULTS", str(tmp_path / "results"))
     text = snakemake(tmp_path, "local", "paper", "--dry-run").stdout
-    jobs = re.findall(r"^rule (?:measure|execute):\n(?:    input: ([^\n]*)\n)?    output: ([^\n]*)$", text, re.M)
-    inputs = {output: set(input.split(", ")) - {""} for input, output in jobs}
+    listed = re.findall(r"^rule (?:measure|execute):\n(?:    input: ([^\n]*)\n)?    output: ([^\n]*)$", text, re.M)
+    inputs = {output: set(input.split(", ")) - {""} for input, output in listed}
     stamps = results_dir("paper") / "stamps"
     for model, spec in load_panel("paper").models.items():
         first, *others = [str(stamps / "measured" / model / r.name) for r in reversed(spec.revisions)]

@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "traits",
             "weight_files",
         ],
+        "hub": ["CheckpointError"],
         "panel": ["Panel", "PanelError", "Thresholds", "load_panel", "panel_path"],
         "recipes": ["RECIPES"],
     },

@@ -1,7 +1,7 @@
 """Checkpoints from a model hub: which files a revision has, into huggingface_hub's own cache, and out again.
 
-Nothing here is read by torch: lib.panels.checkpoints loads what fetch() has put into the cache.  What can
-go wrong with a hub, a cache or a disk is said in one place, explain().
+Nothing here is read by torch: lib.panels.checkpoints loads what fetch() has put into the cache.  What can go wrong with a
+hub, a cache or a disk is recognised in one place, fault_of(), and said in one, faults.yml.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
+import yaml
 from filelock import FileLock, Timeout
 from huggingface_hub import HfApi, constants, get_cached_repo_tree, scan_cache_dir, snapshot_download
 from huggingface_hub.errors import (
@@ -40,6 +41,8 @@ CONFIG = "config.json"
 # What transformers looks for, in its order, but pickles last.
 SAFE = ("model.safetensors", "model.safetensors.index.json", r"model-\d+-of-(\d+)\.safetensors")
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", r"pytorch_model-\d+-of-(\d+)\.bin")
+
+FAULTS = yaml.safe_load(Path(__file__).with_name("faults.yml").read_text(encoding="utf-8"))
 
 disable_progress_bars()  # the sweep draws one of its own
 
@@ -90,6 +93,11 @@ class Snapshot:
         return sum(file.size for file in self.files)
 
     @property
+    def left(self):
+        """Bytes that are still to be downloaded."""
+        return self.size - self.bytes_present()
+
+    @property
     def weights(self):
         """The files that hold weights."""
         return [file for file in self.files if not file.name.endswith(".json")]
@@ -125,6 +133,11 @@ def _repo_folder(repo):
     return Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
 
 
+def _locks(repo):
+    """Where huggingface_hub keeps its locks on the files of a repository."""
+    return Path(constants.HF_HUB_CACHE) / ".locks" / _repo_folder(repo).name
+
+
 # Asking ----------------------------------------------------------------------------
 
 
@@ -134,34 +147,28 @@ def resolve(repo, revision):
     Never another revision than the one that is named.  Raises CheckpointError.
     """
     try:
-        try:
-            info = patiently(
-                lambda: HfApi().model_info(repo, revision=revision, files_metadata=True), f"asking for {repo}"
-            )
-        except (OfflineModeIsEnabled, httpx2.TransportError):
-            return _resolve_offline(repo, revision)
-        listed = [File(s.rfilename, s.size or 0, s.lfs.sha256 if s.lfs else s.blob_id or "") for s in info.siblings]
-        return Snapshot(repo, revision, info.sha, choose(listed, f"{repo} at {revision}"))
-    except CheckpointError:
-        raise
+        info = patiently(lambda: HfApi().model_info(repo, revision=revision, files_metadata=True), f"asking for {repo}")
+    except (OfflineModeIsEnabled, httpx2.TransportError) as error:
+        snapshot = _resolve_offline(repo, revision)
+        if snapshot is None or snapshot.missing():
+            raise explain(error, repo, revision) from error
+        return snapshot
     except Exception as error:  # noqa: BLE001 - everything that a hub can do wrong
         raise explain(error, repo, revision) from error
+    listed = [File(s.rfilename, s.size or 0, s.lfs.sha256 if s.lfs else s.blob_id or "") for s in info.siblings]
+    return Snapshot(repo, revision, info.sha, choose(listed, repo, revision))
 
 
 def _resolve_offline(repo, revision):
-    """A revision from what the cache knows; re-raises what is in the air if it knows nothing."""
-    asked = sys.exception()
+    """A revision from what the cache knows, complete or not; None if it knows nothing."""
     try:
         commit = (_repo_folder(repo) / "refs" / revision).read_text(encoding="utf-8")
         tree = get_cached_repo_tree(repo, revision=revision)
     except (OSError, CachedRepoTreeNotFoundError):
-        raise asked from None
+        return None
     folder = _repo_folder(repo) / "snapshots" / commit
     listed = [File(f.path, f.size, _blob_of(folder / f.path) or f.blob_id) for f in tree]
-    snapshot = Snapshot(repo, revision, commit, choose(listed, f"{repo} at {revision}"))
-    if snapshot.missing():
-        raise asked
-    return snapshot
+    return Snapshot(repo, revision, commit, choose(listed, repo, revision))
 
 
 def _blob_of(path):
@@ -169,15 +176,15 @@ def _blob_of(path):
     return Path(os.readlink(path)).name if path.is_symlink() else None
 
 
-def choose(files, what):
-    """The files that are loaded: config and weights, safetensors if there are any.
+def choose(files, repo, revision):
+    """The files of a revision that are loaded: config and weights, safetensors if there are any.
 
-    files: all Files of a revision; what: "repository at revision", for messages.
-    Raises CheckpointError if there is no config, there are no weights, or a part of them is missing.
+    files: all Files that it has.  Raises CheckpointError if there is no config, there are no weights, or a part of them is
+    missing.
     """
     by_name = {file.name: file for file in files}
     if CONFIG not in by_name:
-        raise CheckpointError(f"{what} has no {CONFIG}: it is no checkpoint of transformers; correct the panel")
+        raise fault("config", repo, revision)
     for whole, index, part in (SAFE, PICKLED):
         if whole in by_name:
             return (by_name[CONFIG], by_name[whole])
@@ -185,12 +192,10 @@ def choose(files, what):
             parts = {name: int(match[1]) for name in sorted(by_name) if (match := re.fullmatch(part, name))}
             wanted = max(parts.values(), default=0)
             if not parts or len(parts) != wanted:
-                raise CheckpointError(
-                    f"{what} lacks a part of its weights: {index} is there with {len(parts)} of {wanted or 'its'} parts; "
-                    "choose another revision"
-                )
+                raise fault("part", repo, revision, index=index, found=len(parts), wanted=wanted or "its")
             return (by_name[CONFIG], by_name[index], *(by_name[name] for name in parts))
-    raise CheckpointError(f"{what} holds no weights ({SAFE[0]} or {PICKLED[0]}); found {', '.join(sorted(by_name))}")
+    found = ", ".join(sorted(by_name))
+    raise fault("weights", repo, revision, safe=SAFE[0], pickled=PICKLED[0], found=found)
 
 
 # Getting ---------------------------------------------------------------------------
@@ -207,9 +212,8 @@ def fetch(repo, revision):
     if not snapshot.missing() and named.is_file() and named.read_text(encoding="utf-8") == snapshot.commit:
         return snapshot
     clear_leftovers(repo)
-    cache = Path(constants.HF_HUB_CACHE)
-    need = snapshot.size - snapshot.bytes_present()
-    if need + SPARE > free_bytes(cache):
+    need = snapshot.left
+    if need + SPARE > free_bytes(constants.HF_HUB_CACHE):
         raise explain(OSError(errno.ENOSPC, "disk full"), repo, revision, need)
 
     def download():
@@ -223,10 +227,8 @@ def fetch(repo, revision):
         patiently(download, f"downloading {repo} at {revision}")
     except Exception as error:  # noqa: BLE001 - everything that a hub or a disk can do wrong
         raise explain(error, repo, revision, need) from error
-    if snapshot.missing():
-        raise CheckpointError(
-            f"{repo} at {revision} is incomplete in the cache: {', '.join(f.name for f in snapshot.missing())} missing; run again"
-        )
+    if missing := snapshot.missing():
+        raise fault("incomplete", repo, revision, names=", ".join(file.name for file in missing))
     return snapshot
 
 
@@ -249,10 +251,7 @@ def verified(repo, revision):
         names = ", ".join(file.name for file in wrong)
         if not last:
             print(f"{repo} at {revision}: the checksum of {names} is wrong; downloading it again", file=sys.stderr)
-    raise CheckpointError(
-        f"{repo} at {revision}: {names} does not have the checksum that the hub publishes, in two downloads; "
-        "a proxy or the hub's copy may be damaged. It was removed from the cache: run again later"
-    )
+    raise fault("checksum", repo, revision, names=names)
 
 
 def patiently(call, what):
@@ -261,90 +260,81 @@ def patiently(call, what):
         try:
             return call()
         except Exception as error:  # noqa: BLE001 - sorted below
-            again = _retry_after(error)
-            if wait is None or again is None:
+            passing = _passing(error)
+            if wait is None or passing is None:
                 raise
-            wait = max(wait, again)
-            print(f"{what}: {_reason(error)}; trying again in {wait} s", file=sys.stderr)
+            reason, asked = passing
+            wait = max(wait, asked)
+            print(f"{what}: {reason}; trying again in {wait} s", file=sys.stderr)
         time.sleep(wait)
 
 
-def _causes(error):
-    while error is not None:
-        yield error
-        error = error.__cause__
+# What went wrong -------------------------------------------------------------------
 
 
-def _retry_after(error):
-    """Seconds a hub asks to wait after an error that may pass; None for one that will not."""
-    for cause in _causes(error):
+def fault_of(error):
+    """What an error of huggingface_hub comes from: (a name in faults.yml, the exception that tells)."""
+    cause = error
+    while cause is not None:
+        status = _status(cause)
+        if isinstance(cause, RevisionNotFoundError):
+            return "revision", cause
+        if isinstance(cause, GatedRepoError) or status in (401, 403) and not isinstance(cause, RepositoryNotFoundError):
+            return "gated", cause
+        if isinstance(cause, RepositoryNotFoundError):
+            return "repository", cause
         if isinstance(cause, OfflineModeIsEnabled):
-            return None
-        if isinstance(cause, HfHubHTTPError):
-            status, headers = cause.response.status_code, cause.response.headers
-            asked = headers.get("Retry-After", "")
-            return (int(asked) if asked.isdigit() else 0) if status in (408, 429) or status >= 500 else None
-        if isinstance(cause, httpx2.TransportError) or "Consistency check failed" in str(cause):
-            return 0
+            return "offline", cause
+        if isinstance(cause, httpx2.TransportError):
+            return "unreachable", cause
+        if isinstance(cause, HfHubHTTPError) and status != 404:
+            return "busy", cause
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "full", cause
+        if "Consistency check failed" in str(cause):
+            return "short", cause
+        if isinstance(cause, EntryNotFoundError) and not isinstance(cause, LocalEntryNotFoundError):
+            return "unlisted", cause
+        cause = cause.__cause__
+    return "unknown", error
+
+
+def _status(error):
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def _passing(error):
+    """(in a few words, seconds to wait at least) of an error that may pass; None of one that will not."""
+    name, cause = fault_of(error)
+    if name == "unreachable":
+        return f"no connection ({type(cause).__name__})", 0
+    if name == "short":
+        return "a file arrived shorter than announced", 0
+    status = _status(cause)
+    if name == "busy" and (status in (408, 429) or status >= 500):
+        asked = cause.response.headers.get("Retry-After", "")
+        return f"the hub answered {status}", int(asked) if asked.isdigit() else 0
     return None
 
 
-def _reason(error):
-    """A failure of the hub in a few words."""
-    for cause in _causes(error):
-        if isinstance(cause, HfHubHTTPError):
-            return f"the hub answered {cause.response.status_code}"
-        if isinstance(cause, httpx2.TransportError):
-            return f"no connection ({type(cause).__name__})"
-        if "Consistency check failed" in str(cause):
-            return "a file arrived shorter than announced"
-    return f"{type(error).__name__}"
+def fault(name, repo, revision, /, **facts):
+    """The CheckpointError of that name in faults.yml, which says what to do; facts: what its text names besides."""
+    kind = {"unreachable": HubUnreachable, "busy": HubUnreachable, "full": DiskFull}.get(name, CheckpointError)
+    facts |= {"repo": repo, "revision": revision, "where": f"{repo} at {revision}"}
+    return kind(FAULTS[name].format(**facts, hub=constants.ENDPOINT, cache=cache_text(), tries=len(WAITS) + 1))
 
 
 def explain(error, repo, revision, need=0):
-    """What went wrong with a hub, its cache or the disk, as a CheckpointError that says what to do."""
-    where = f"{repo} at {revision}"
-    kept = "what is finished is kept: run again"
-    for cause in _causes(error):
-        response = getattr(cause, "response", None)
-        status = getattr(response, "status_code", None)
-        if isinstance(cause, RevisionNotFoundError):
-            return CheckpointError(f"{repo} has no revision {revision!r}. {_nearest_revisions(repo, revision)}")
-        if isinstance(cause, GatedRepoError) or status in (401, 403) and not isinstance(cause, RepositoryNotFoundError):
-            return CheckpointError(
-                f"{repo} is gated ({status}): ask for access at {constants.ENDPOINT}/{repo}, then log in with "
-                "`hf auth login` or set HF_TOKEN"
-            )
-        if isinstance(cause, RepositoryNotFoundError):
-            return CheckpointError(
-                f"{constants.ENDPOINT} has no repository {repo} that you may read ({status}): correct 'hub' in the panel, "
-                "or log in with `hf auth login` if it is private"
-            )
-        if isinstance(cause, OfflineModeIsEnabled):
-            return CheckpointError(
-                f"{where} is not complete in the cache ({_cache_text()}) and HF_HUB_OFFLINE is set: unset it, or fetch "
-                "the revision on a machine with a connection and copy the cache"
-            )
-        if isinstance(cause, httpx2.TransportError):
-            return HubUnreachable(
-                f"{where}: {constants.ENDPOINT} cannot be reached ({type(cause).__name__}: {cause}); {kept}"
-            )
-        if isinstance(cause, HfHubHTTPError) and status != 404:
-            return HubUnreachable(f"{where}: the hub still answers {status} after {len(WAITS) + 1} tries; {kept} later")
-        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
-            free = free_bytes(Path(constants.HF_HUB_CACHE))
-            return DiskFull(
-                f"{where}: the disk is full: {bytes_text(need)} to download and {bytes_text(free)} free at {_cache_text()}. "
-                "Make room, use --evict, or set HF_HOME to a folder on a larger disk"
-            )
-        if "Consistency check failed" in str(cause):
-            return CheckpointError(
-                f"{where}: a file still arrives shorter than announced after {len(WAITS) + 1} tries; {kept} later"
-            )
-        if isinstance(cause, EntryNotFoundError) and not isinstance(cause, LocalEntryNotFoundError):
-            name = str(getattr(response, "url", "")).rsplit("/", 1)[-1]
-            return CheckpointError(f"{where} lists {name} but the hub does not have it; choose another revision")
-    return CheckpointError(f"{where} could not be fetched: {type(error).__name__}: {error}")
+    """What went wrong with a hub, its cache or the disk, as a CheckpointError; need: bytes that were to be downloaded."""
+    name, cause = fault_of(error)
+    facts = {"cause": cause, "kind": type(cause).__name__, "status": _status(cause)}
+    if name == "revision":
+        facts["nearest"] = _nearest_revisions(repo, revision)
+    if name == "unlisted":
+        facts["name"] = str(getattr(getattr(cause, "response", None), "url", "")).rsplit("/", 1)[-1]
+    if name == "full":
+        facts |= {"need": bytes_text(need), "free": bytes_text(free_bytes(constants.HF_HUB_CACHE))}
+    return fault(name, repo, revision, **facts)
 
 
 def _nearest_revisions(repo, revision):
@@ -355,9 +345,9 @@ def _nearest_revisions(repo, revision):
     return nearest(revision, [ref.name for ref in [*refs.branches, *refs.tags]])
 
 
-def _cache_text():
-    home = str(Path.home())
-    return constants.HF_HUB_CACHE.replace(home, "~", 1)
+def cache_text():
+    """The cache's folder, for messages."""
+    return constants.HF_HUB_CACHE.replace(str(Path.home()), "~", 1)
 
 
 def free_bytes(path):
@@ -396,15 +386,13 @@ def evict(repo, revision):
 
 def clear_leftovers(repo):
     """Remove half-downloaded files that no living program writes to: a killed one cannot go on with them."""
-    locks = Path(constants.HF_HUB_CACHE) / ".locks" / _repo_folder(repo).name
     for path in (_repo_folder(repo) / "blobs").glob("*.incomplete"):
         # huggingface_hub holds this lock while it writes.
-        with contextlib.suppress(Timeout), FileLock(locks / f"{path.name.split('.')[0]}.lock", timeout=0):
+        with contextlib.suppress(Timeout), FileLock(_locks(repo) / f"{path.name.split('.')[0]}.lock", timeout=0):
             path.unlink(missing_ok=True)
 
 
 def hold(repo, revision):
     """A lock on a revision in the cache: who holds it may load and evict it.  Freed by the system if a program dies."""
-    folder = Path(constants.HF_HUB_CACHE) / ".locks" / _repo_folder(repo).name
-    folder.mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / f"{revision.replace('/', '--')}.sweep.lock")
+    _locks(repo).mkdir(parents=True, exist_ok=True)
+    return FileLock(_locks(repo) / f"{revision.replace('/', '--')}.sweep.lock")

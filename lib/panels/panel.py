@@ -38,11 +38,11 @@ class Batch(_Strict):
 class Thresholds(_Strict):
     """The paper's thresholds, in times the baseline unless said otherwise."""
 
-    classify: float = Field(30.0, gt=0)  # a head has a class, is a BOS head, from here
-    induction_circuit: float = Field(50.0, gt=0)
-    previous_token_circuit: float = Field(100.0, gt=0)
-    mass_floor: float = Field(0.05, ge=0, le=1)  # attention mass below which a ratio is suspect
-    pr_elevation: float = Field(2.0, gt=1)  # times the median PR at the first revision
+    classify: float = Field(default=30.0, gt=0)  # a head has a class, is a BOS head, from here
+    induction_circuit: float = Field(default=50.0, gt=0)
+    previous_token_circuit: float = Field(default=100.0, gt=0)
+    mass_floor: float = Field(default=0.05, ge=0, le=1)  # attention mass below which a ratio is suspect
+    pr_elevation: float = Field(default=2.0, gt=1)  # times the median PR at the first revision
 
 
 class Model(_Strict):

@@ -9,8 +9,4 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["judgements", "ledger", "published"],
-    submod_attrs={
-        "published": ["RULES", "null_leads"],
-        "ledger": ["AGREES", "DISAGREES", "SECTIONS", "UNCHECKED", "VERDICTS"],
-    },
 )

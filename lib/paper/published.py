@@ -9,55 +9,33 @@ them.  Everything below `load` is a pure function of a Published.  Steps count r
 import csv
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import pandas as pd
+import yaml
 
+from lib import findings, measure, panels
 from lib.files import ROOT, UserError, nearest
-from lib.findings import OWN_ELEVATION, PEERS, SINK_FRACTION
 from lib.formatting import name_of
-from lib.measure import CLASSES
-from lib.panels import Thresholds
 
 DATA = ROOT / "book" / "data" / "published"
 
-MODELS = {"pythia-1b": "Pythia 1B", "olmo-1b-0724": "OLMo 1B", "olmoe-1b-7b-0924": "OLMoE 1B-7B"}
-REVISIONS = {
-    "pythia-1b": (
-        "step1", "step4", "step16", "step64", "step256", "step512", "step3000", "step10000", "step38000", "step143000",
-    ),
-    "olmo-1b-0724": (
-        "step1000-tokens2B", "step2000-tokens4B", "step5000-tokens10B", "step11000-tokens23B", "step25000-tokens52B",
-        "step56000-tokens117B", "step126000-tokens264B", "step285000-tokens597B", "step644000-tokens1350B",
-        "step1454000-tokens3048B",
-    ),
-    "olmoe-1b-7b-0924": (
-        "step5000-tokens20B", "step10000-tokens41B", "step25000-tokens104B", "step50000-tokens209B",
-        "step100000-tokens419B", "step200000-tokens838B", "step400000-tokens1677B", "step600000-tokens2516B",
-        "step800000-tokens3355B", "step1220000-tokens5117B",
-    ),
-}  # fmt: skip
+PANEL = yaml.safe_load(Path(__file__).with_name("published.yml").read_text(encoding="utf-8"))
+MODELS = {model: spec["label"] for model, spec in PANEL["models"].items()}
+SHORT = {model: spec["short"] for model, spec in PANEL["models"].items()}
+REVISIONS = {model: spec["revisions"] for model, spec in PANEL["models"].items()}
+RULES = PANEL["rules"]
 LAYERS = 16
-HEADS_IN_LAYER = {"pythia-1b": 8, "olmo-1b-0724": 16, "olmoe-1b-7b-0924": 16}
-LISTED = {  # the heads of the two tables by head: final circuits, one previous-token and one BOS head a model
-    "pythia-1b": ((3, 5), (4, 1), (4, 4), (7, 0), (7, 1)),
-    "olmo-1b-0724": ((2, 11), (4, 12), (6, 12), (11, 10), (12, 8)),
-    "olmoe-1b-7b-0924": ((5, 10), (7, 0), (8, 10), (9, 8), (11, 11), (12, 14)),
-}
-
-PAPER = Thresholds()  # whose defaults are the paper's
-CLASSIFY, CIRCUIT, PREVIOUS_TOKEN_CIRCUIT = PAPER.classify, PAPER.induction_circuit, PAPER.previous_token_circuit
-BOS_MILESTONES = (0.10, 0.30, SINK_FRACTION, 0.70)
-RULES = {
-    "start": "at least 2 times the median PR of the model's listed heads at its first revision",
-    "own": "at least 1.5 times the head's own PR at the first revision",
-    "peers": "within the top quarter of the model's listed heads at that revision",
-}
+PAPER = panels.panel.Thresholds()  # whose defaults are the paper's
+CLASSIFY, CIRCUIT = PAPER.classify, PAPER.induction_circuit
+BOS_MILESTONES = (0.10, 0.30, findings.F3.SINK_FRACTION, 0.70)
 
 HEADERS = {
     "published_layer_counts.csv": (
         "model", "revision", "tokens_billion", "layer", "heads_in_layer", "bos_heads_at_30x", "induction_heads_at_30x",
     ),
-    "published_selectivity.csv": ("model", "revision", "layer", "head", *CLASSES),
+    "published_selectivity.csv": ("model", "revision", "layer", "head", *measure.metrics.CLASSES),
     "published_pr.csv": ("model", "revision", "layer", "head", "pr"),
 }  # fmt: skip
 
@@ -78,7 +56,9 @@ class Published:
     selectivity: pd.DataFrame
     pr: pd.DataFrame
 
-    models = MODELS
+
+# Many readers start from the same frames: these are computed once a Published, and not to be changed in place.
+once = lru_cache(maxsize=16)
 
 
 # Reading --------------------------------------------------------------------------
@@ -91,8 +71,9 @@ def load(folder=DATA):
     header; rows that are missing, repeated, unknown or out of order; cells that are no finite numbers; counts outside
     0 to heads_in_layer; and tokens that differ within a revision or do not increase.
     """
-    by_layer = [(m, r, str(layer)) for m, names in REVISIONS.items() for r in names for layer in range(LAYERS)]
-    by_head = [(m, r, str(a), str(b)) for m, names in REVISIONS.items() for r in names for a, b in LISTED[m]]
+    revisions = [(model, name, spec) for model, spec in PANEL["models"].items() for name in spec["revisions"]]
+    by_layer = [(model, name, str(layer)) for model, name, _ in revisions for layer in range(LAYERS)]
+    by_head = [(model, name, *map(str, head)) for model, name, spec in revisions for head in spec["listed"]]
     counts = _read(folder / "published_layer_counts.csv", by_layer)
     _check_tokens(folder / "published_layer_counts.csv", counts)
     steps = {(m, r): step for m, names in REVISIONS.items() for step, r in enumerate(names)}
@@ -131,7 +112,6 @@ def _read(path, keys):
             raise _misplaced(path, line, [header[i] for i in key_columns], key, wanted, keys, seen)
         seen.add(key)
         rows.append([_cell(path, line, column, text, key[0]) for column, text in zip(header, cells)])
-        _check_counts(path, line, dict(zip(header, rows[-1])))
     if len(rows) < len(keys):
         raise _refuse(path, len(rows) + 2, "model", "the end of the file", " ".join(keys[len(rows)]))
     return pd.DataFrame(rows, columns=list(header))
@@ -145,10 +125,8 @@ def _refuse(path, line, column, found, expected, more=""):
 def _misplaced(path, line, columns, key, wanted, keys, seen):
     """The error of a row that is not the one due here: repeated, unknown, or after a gap."""
     if wanted is None or key in seen:
-        what = "once" if key in seen else f"no more than {len(keys)} rows"
-        return _refuse(
-            path, line, columns[-1], f"{' '.join(key)} {'again' if key in seen else 'after the last row'}", what
-        )
+        again = ("again", "once") if key in seen else ("after the last row", f"no more than {len(keys)} rows")
+        return _refuse(path, line, columns[-1], f"{' '.join(key)} {again[0]}", again[1])
     i = next(i for i in range(len(key)) if key[i] != wanted[i])
     known = sorted({k[i] for k in keys if k[:i] == wanted[:i]})
     more = " (rows are missing here or out of order)" if key[i] in known else f". {nearest(key[i], known)}"
@@ -159,11 +137,14 @@ def _cell(path, line, column, text, model):
     """One cell as text, an integer or a finite number."""
     if column in ("model", "revision"):
         return text
-    if column == "layer" or column == "head" or column.endswith(("_at_30x", "_in_layer")):
+    if column in ("layer", "head") or column.endswith(("_at_30x", "_in_layer")):
         if not (text.isascii() and text.isdigit()):
             raise _refuse(path, line, column, repr(text), "a whole number, 0 or more")
-        if column == "heads_in_layer" and int(text) != HEADS_IN_LAYER[model]:
-            raise _refuse(path, line, column, text, f"{HEADS_IN_LAYER[model]}, the heads a layer of {model}")
+        most = PANEL["models"][model]["heads_in_layer"]
+        if column == "heads_in_layer" and int(text) != most:
+            raise _refuse(path, line, column, text, f"{most}, the heads a layer of {model}")
+        if column.endswith("_at_30x") and int(text) > most:
+            raise _refuse(path, line, column, text, f"at most heads_in_layer, {most}")
         return int(text)
     least = 1.0 if column == "pr" else 0.0  # exp(entropy) of a spectrum is at least 1
     try:
@@ -173,13 +154,6 @@ def _cell(path, line, column, text, model):
     if not (math.isfinite(value) and value >= least):
         raise _refuse(path, line, column, repr(text), f"a finite number, {least:g} or more")
     return value
-
-
-def _check_counts(path, line, row):
-    """No layer counts more heads than it has."""
-    for column in ("bos_heads_at_30x", "induction_heads_at_30x"):
-        if row.get(column, 0) > row.get("heads_in_layer", 0):
-            raise _refuse(path, line, column, row[column], f"at most heads_in_layer, {row['heads_in_layer']}")
 
 
 def _check_tokens(path, counts):
@@ -199,6 +173,7 @@ def _check_tokens(path, counts):
 # F1, F2 ---------------------------------------------------------------------------
 
 
+@once
 def bos_by_layer(published):
     """F1: head counts of every layer at every revision, one row a model, revision and layer (480 rows).
 
@@ -210,6 +185,7 @@ def bos_by_layer(published):
     return published.layer_counts.rename(columns=names)[columns]
 
 
+@once
 def curves(published):
     """F2, F3: head counts of the whole model, one row a model and revision (30 rows).
 
@@ -227,12 +203,30 @@ def curves(published):
     listed = published.selectivity
     past = listed["induction"] >= CIRCUIT
     between = (listed["induction"] >= CLASSIFY) & ~past
-    count = lambda mask: mask.groupby([listed["model"], listed["step"]]).sum()  # noqa: E731
     at = pd.MultiIndex.from_frame(out[["model", "step"]])
-    out["induction_heads_at_50x"] = count(past & _in_final_circuit(listed)).loc[at].to_numpy()
-    most = out["induction_heads_at_30x"] - count(between).loc[at].to_numpy()
+
+    def count(mask):
+        return mask.groupby([listed["model"], listed["step"]]).sum().loc[at].to_numpy()
+
+    out["induction_heads_at_50x"] = count(past & _in_final_circuit(listed))
+    most = out["induction_heads_at_30x"] - count(between)
     last = out["step"] == out.groupby("model")["step"].transform("max")
     return out.assign(induction_heads_at_50x_most=most.where(~last, out["induction_heads_at_50x"]))
+
+
+@once
+def curve_of(published, model):
+    """The rows of `curves` of one model, indexed by step."""
+    rows = curves(published)
+    return rows[rows["model"] == model].set_index("step")
+
+
+@once
+def counts_of(published, model):
+    """BOS heads of one model: rows are its revisions in order, columns its layers."""
+    rows = bos_by_layer(published)
+    rows = rows[rows["model"] == model]
+    return rows.pivot(index="step", columns="layer", values="bos_heads").set_axis(list(REVISIONS[model]))
 
 
 # F3 -------------------------------------------------------------------------------
@@ -245,6 +239,7 @@ MILESTONES = {
 }
 
 
+@once
 def milestones(published):
     """F3: the first revision at which each milestone is met, one row a model and milestone (21 rows).
 
@@ -253,21 +248,19 @@ def milestones(published):
     earlier, never later.  Source: `curves`.
     """
     rows = []
-    for model, curve in curves(published).groupby("model", sort=False):
-        met = {
-            "induction_3_at_30x": curve["induction_heads_at_30x"] >= 3,
-            "induction_5_at_30x": curve["induction_heads_at_30x"] >= 5,
-            "induction_3_at_50x": curve["induction_heads_at_50x"] >= 3,
-            **{f"bos_{round(100 * x)}": curve["bos_fraction"] >= x for x in BOS_MILESTONES},
-        }
-        for key, mask in met.items():
-            first = curve[mask].iloc[0] if mask.any() else None
-            found = [None] * 3 if first is None else [first["step"], first["revision"], first["tokens"]]
-            rows.append([model, key, MILESTONES[key], *found])
+    for model in MODELS:
+        curve = curve_of(published, model)
+        met = {f"induction_{n}_at_30x": curve["induction_heads_at_30x"] >= n for n in (3, 5)}
+        met["induction_3_at_50x"] = curve["induction_heads_at_50x"] >= 3
+        met |= {f"bos_{round(100 * x)}": curve["bos_fraction"] >= x for x in BOS_MILESTONES}
+        rows += [
+            [model, key, MILESTONES[key], *_first(curve.reset_index(), mask.to_numpy())] for key, mask in met.items()
+        ]
     out = pd.DataFrame(rows, columns=["model", "key", "milestone", "step", "revision", "tokens"])
     return out.astype({"step": "Int64", "tokens": "Int64"})
 
 
+@once
 def gaps(published):
     """F3: tokens at which half of the heads are BOS heads over tokens at which induction has 3 heads.
 
@@ -279,57 +272,54 @@ def gaps(published):
     met = milestones(published).set_index(["model", "key"])
     rows = []
     for model in MODELS:
-        bos = met.loc[(model, f"bos_{round(100 * SINK_FRACTION)}")]
+        bos = met.loc[(model, f"bos_{round(100 * findings.F3.SINK_FRACTION)}")]
         for criterion in ("30x", "50x"):
             induction = met.loc[(model, f"induction_3_at_{criterion}")]
             gap = bos["tokens"] / induction["tokens"]
-            gap = math.nan if pd.isna(gap) else float(gap)
             at_least = criterion == "50x" or (not pd.isna(induction["step"]) and induction["step"] == 0)
-            rows.append(
-                [
-                    model,
-                    criterion,
-                    induction["revision"],
-                    induction["tokens"],
-                    bos["revision"],
-                    bos["tokens"],
-                    gap,
-                    at_least,
-                ]
-            )
-    columns = [
-        "model",
-        "criterion",
-        "induction_revision",
-        "induction_tokens",
-        "bos_revision",
-        "bos_tokens",
-        "gap",
-        "at_least",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+            dates = [event[field] for event in (induction, bos) for field in ("revision", "tokens")]
+            rows.append([model, criterion, *dates, math.nan if pd.isna(gap) else float(gap), at_least])
+    columns = [f"{event}_{field}" for event in ("induction", "bos") for field in ("revision", "tokens")]
+    return pd.DataFrame(rows, columns=["model", "criterion", *columns, "gap", "at_least"])
 
 
 # F4 -------------------------------------------------------------------------------
 
 
+def last_revision(rows):
+    """The rows of a table that are of the last revision."""
+    return rows[rows["step"] == rows["step"].max()]
+
+
+def head_rows(rows, model, name):
+    """The rows of a table by head that are of one head, indexed by step."""
+    return rows[(rows["model"] == model) & (rows["name"] == name)].set_index("step", drop=False)
+
+
+def best_class(selectivity):
+    """The class of the highest selectivity in each row of a table of selectivities."""
+    return selectivity[list(measure.metrics.CLASSES)].idxmax(axis=1)
+
+
 def _in_final_circuit(listed):
     """Mask over rows of a table by head: the head is past 50x induction at its model's last revision."""
-    last = listed[listed["step"] == listed["step"].max()]
+    last = last_revision(listed)
     members = set(last.loc[last["induction"] >= CIRCUIT, ["model", "name"]].itertuples(index=False, name=None))
     return pd.Series([key in members for key in zip(listed["model"], listed["name"])], index=listed.index)
 
 
+@once
 def final_circuit(published):
     """The induction circuit of the last revision, one row a head past 50x (10 rows): columns model, layer, head, name.
 
     Source: published_selectivity.csv, which lists every such head.
     """
     listed = published.selectivity
-    members = listed[_in_final_circuit(listed) & (listed["step"] == listed["step"].max())]
+    members = last_revision(listed[_in_final_circuit(listed)])
     return members[["model", "layer", "head", "name"]].reset_index(drop=True)
 
 
+@once
 def recall(published, threshold):
     """F4: share of the final circuit that is past a threshold (times the baseline), one row a model and revision.
 
@@ -363,9 +353,9 @@ def elevated(published):
     pr = published.pr
     first = pr[pr["step"] == 0].set_index(["model", "name"])["pr"]
     own = first.loc[list(zip(pr["model"], pr["name"]))].to_numpy()
-    peers = pr.groupby(["model", "step"])["pr"].transform(lambda values: values.quantile(PEERS))
+    peers = pr.groupby(["model", "step"])["pr"].transform(lambda values: values.quantile(findings.F5.PEERS))
     levels = pr["model"].map({model: start_level(published, model) for model in MODELS})
-    return pr.assign(start=pr["pr"] >= levels, own=pr["pr"] >= OWN_ELEVATION * own, peers=pr["pr"] >= peers)
+    return pr.assign(start=pr["pr"] >= levels, own=pr["pr"] >= findings.F5.OWN_ELEVATION * own, peers=pr["pr"] >= peers)
 
 
 def event_leads(published, names, cls, threshold):
@@ -379,18 +369,16 @@ def event_leads(published, names, cls, threshold):
     that the lead may be longer).
     """
     raised = elevated(published)
-    tables = zip(*(dict(tuple(frame.groupby(["model", "name"]))).items() for frame in (raised, published.selectivity)))
-    heads = {key: (pr, selectivity) for (key, pr), (_, selectivity) in tables if key in set(names)}
     rows = []
     for model, name in names:
-        pr, selectivity = heads[(model, name)]
+        pr, selectivity = head_rows(raised, model, name), head_rows(published.selectivity, model, name)
         crossed = _first(selectivity, selectivity[cls] >= threshold)
         censored = crossed[0] == 0
         for rule in RULES:
             up = _first(pr, pr[rule])
             known = up[0] is not None and crossed[0] is not None and not censored
             lead, ratio = (crossed[0] - up[0], crossed[2] / up[2]) if known else (None, None)
-            place = [model, pr["layer"].iloc[0], pr["head"].iloc[0], name, rule]
+            place = [model, *pr[["layer", "head"]].iloc[0], name, rule]
             rows.append([*place, *up, *crossed, lead, ratio, censored, up[0] == 0])
     columns = ["model", "layer", "head", "name", "rule"]
     columns += [f"{what}_{field}" for what in ("elevated", "crossed") for field in ("step", "revision", "tokens")]
@@ -407,6 +395,7 @@ def _first(rows, mask):
     return int(row["step"]), row["revision"], int(row["tokens"])
 
 
+@once
 def leads(published):
     """F5: lead of elevated PR over induction selectivity of 50x for the ten heads of the final circuits (30 rows).
 
@@ -416,6 +405,7 @@ def leads(published):
     return event_leads(published, list(zip(circuit["model"], circuit["name"])), "induction", CIRCUIT)
 
 
+@once
 def null_leads(published):
     """F5: the same question for the six listed heads outside the final circuits, one row a head and rule (18 rows).
 
@@ -427,16 +417,16 @@ def null_leads(published):
     """
     crossed = leads(published).query("rule == 'start' and not left_censored")
     raised = elevated(published)
-    last = published.selectivity[published.selectivity["step"] == published.selectivity["step"].max()]
+    last = last_revision(published.selectivity)
+    last = last.assign(best_class=best_class(last))
     rows = []
     for head in last[~_in_final_circuit(published.selectivity)[last.index]].itertuples():
-        mine = raised[(raised["model"] == head.model) & (raised["name"] == head.name)]
-        best = last.loc[head.Index, list(CLASSES)].astype(float).idxmax()
+        mine = head_rows(raised, head.model, head.name)
         crossings = crossed.loc[crossed["model"] == head.model, "crossed_step"]
         for rule in RULES:
             up = _first(mine, mine[rule])
             led = 0 if up[0] is None else int((crossings >= up[0]).sum())
-            rows.append([head.model, head.layer, head.head, head.name, best, rule, *up, len(crossings), led])
+            rows.append([head.model, head.layer, head.head, head.name, head.best_class, rule, *up, len(crossings), led])
     columns = ["model", "layer", "head", "name", "best_class", "rule"]
     columns += ["elevated_step", "elevated_revision", "elevated_tokens", "crossings", "led"]
     return pd.DataFrame(rows, columns=columns).astype({"elevated_step": "Int64", "elevated_tokens": "Int64"})

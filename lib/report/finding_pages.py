@@ -8,7 +8,7 @@ from itertools import count
 from lib import figures, findings, paper
 from lib.formatting import percent
 from lib.report.first_page import panel
-from lib.report.markdown import badge, numbered, render
+from lib.report.markdown import badge, numbered, render, scrolling, table
 
 SWEPT = {
     "classify": ("first_token", "on the first token"),
@@ -114,3 +114,29 @@ def _thin(runs, cls, threshold):
         )
         for name in run.trajectory.labels(heads)
     ]
+
+
+# The ledger --------------------------------------------------------------------------
+
+TITLES = {"tables": "The paper's tables", "text": "The paper's text"}
+LEDGER_HEADER = ["no.", "The paper says, and where", "Recomputed, and the verdict", "Why"]
+
+
+def ledger(rows):
+    """The ledger as Markdown, from lib.paper.ledger.entries.
+
+    Counts of the verdicts in a sentence, then a section and a table a finding, the paper's tables and its text.
+    """
+    colours = paper.ledger.VERDICTS
+    sections = []
+    for id in paper.ledger.SECTIONS:
+        title = TITLES.get(id) or f"{id} · {findings.FINDINGS[id].title}"
+        body = [
+            [r.id, f"{r.claim} *({r.where})*", f"{badge(r.verdict, colours[r.verdict])} {r.value}", r.why]
+            for r in rows[rows["finding"] == id].itertuples()
+        ]
+        shown = scrolling(table(body, LEDGER_HEADER), f"Statements: {title}", "evidence")
+        sections.append({"id": id, "title": title, "table": shown})
+    agree, disagree, unchecked = (int((rows["verdict"] == verdict).sum()) for verdict in colours)
+    counts = {"total": len(rows), "agree": agree, "disagree": disagree, "unchecked": unchecked}
+    return render("ledger", sections=sections, rules=paper.published.RULES, **counts)

@@ -1,6 +1,6 @@
 """All generated parts of the pages, by the names under which book/*.md include them."""
 
-from lib.report import circuit_pages, colophon, explorer, finding_pages, first_page, house, ledger, model_pages, status
+from lib.report import circuit_pages, colophon, explorer, finding_pages, first_page, house, model_pages, status
 from lib.report.jobs import notebooks
 
 PAGES = {
@@ -18,7 +18,7 @@ PAGES = {
     "checks": circuit_pages.checks,
     "explorer": explorer.page,
     "heads": explorer.heads_page,
-    "ledger": lambda report: ledger.page(report.ledger),
+    "ledger": lambda report: finding_pages.ledger(report.ledger),
     "status": status.status,
     "lines": status.lines,
     "rooms": house.page,

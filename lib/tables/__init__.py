@@ -8,7 +8,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["causal", "heads", "patterns", "preflight", "storage", "sweep"],
+    submodules=["ablations", "causal", "heads", "patterns", "preflight", "storage", "sweep"],
     submod_attrs={
         "causal": ["CONDITIONS"],
         "heads": ["head_table"],

@@ -1,25 +1,21 @@
 """The causal check over training: does a circuit carry the capability that it is named for, and from when on?
 
-results/<panel>/causal/<model>/<revision>.parquet holds, one row a condition, what a
-checkpoint can do with some heads zeroed: the circuits of that revision, the circuit of the
-last one, matched random heads for both.  As with head tables (lib.tables.heads), its metadata says
-what it was made from, and it is measured again only if that has changed.  The paper has
-the check at the last revision only.
+results/<panel>/causal/<model>/<revision>.parquet holds, one row a condition, what a checkpoint can do with some heads
+zeroed: the circuits of that revision, the circuit of the last one, matched random heads for both.  The paper has the
+check at the last revision only.
 """
 
-import time
-from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from lib import provenance
-from lib.formatting import name_of
-from lib.tables import heads, storage
+from lib.tables import heads
+from lib.tables.ablations import DRAWS, SEED, Heads, capabilities, circuit, conditions, heads_text
+from lib.tables.storage import Kind, Panel, over_training, sequences, settings
 
 N_SEQUENCES = 500  # the first of the panel's batch; the screen uses them all
-DRAWS = 20  # sets of matched random heads; the paper uses one
-SEED = 123  # the paper's
-CODE = ("measure.attention", "measure.ablation", "measure.batch", "panels.checkpoints", "tables.causal")
+CODE = ("measure.attention", "measure.ablation", "measure.batch", "panels.checkpoints", "tables.ablations")
 
 CONDITIONS = {
     "baseline": "nothing zeroed",
@@ -33,137 +29,76 @@ CONDITIONS = {
 }
 
 
-def table_path(panel, model: str, revision: str) -> Path:
-    """File of a causal table; all three are given by what lib.panels.panel calls them."""
-    return storage.table_path("causal", panel, model, revision)
+def _head_tables(panel: Panel, model: str, revision: str, table_of=heads.read) -> list[pd.DataFrame | None]:
+    """The head tables of a revision and of the model's last one."""
+    return [table_of(panel, model, name) for name in (revision, panel.model(model).revisions[-1].name)]
 
 
-def circuit(table: pd.DataFrame, thresholds, cls: str = "induction") -> list[tuple[int, int]]:
-    """The heads of a head table past a circuit's threshold (paper baseline): sorted [(layer, head)].
+def _circuits(panel: Panel, table: pd.DataFrame, final_table: pd.DataFrame) -> dict[str, Heads]:
+    """What is zeroed as a whole: the circuits of a revision and the induction circuit of the last one."""
+    induction, previous_token = panel.thresholds.induction_circuit, panel.thresholds.previous_token_circuit
+    return {
+        "circuit": circuit(table, "induction", induction),
+        "previous_token": circuit(table, "previous_token", previous_token),
+        "final_circuit": circuit(final_table, "induction", induction),
+    }
 
-    cls: "induction" or "previous_token".
+
+def sources(panel: Panel, model: str, revision: str) -> dict | None:
+    """What a causal table depends on: head tables of its revision and the last one, circuits, code, sizes.
+
+    None if one of these head tables is missing or stale.
     """
-    past = table[table[f"selectivity_{cls}"] >= getattr(thresholds, f"{cls}_circuit")]
-    return sorted((int(layer), int(head)) for layer, head in zip(past["layer"], past["head"]))
-
-
-def conditions(
-    own: list, previous_token: list, final: list, n_layers: int, n_heads: int, draws: int = DRAWS, seed: int = SEED
-) -> list[tuple[str, int, list]]:
-    """What is zeroed in a causal table: [(condition, draw, heads)], draw -1 but for random heads.
-
-    own, previous_token, final: circuits as sorted [(layer, head)].  A condition whose
-    circuit is empty is left out, and so are random heads where too few are left to draw from.
-    """
-    from lib.measure import matched_random
-
-    found: list[tuple[str, int, list]] = [("baseline", -1, [])]
-    if previous_token:
-        found.append(("previous_token", -1, previous_token))
-    for prefix, heads_ in (("", own), ("final_", final)):
-        if heads_:
-            layers = sorted({layer for layer, _ in heads_})
-            found.append((f"{prefix}circuit", -1, heads_))
-            found.append((f"{prefix}layers", -1, [(layer, head) for layer in layers for head in range(n_heads)]))
-            random = matched_random(heads_, n_layers, n_heads, draws, seed)
-            found += [(f"{prefix}random", draw, random_heads) for draw, random_heads in enumerate(random)]
-    return found
-
-
-def heads_text(heads_: list[tuple[int, int]]) -> str:
-    """[(1, 0), (1, 2)] -> "L1H0 L1H2"."""
-    return " ".join(name_of(*head) for head in heads_)
-
-
-def sources(panel, table: pd.DataFrame, final_table: pd.DataFrame) -> dict:
-    """What a causal table depends on: head tables of its revision and the last one, circuits, code, sizes."""
+    table, final_table = _head_tables(panel, model, revision)
+    if table is None or final_table is None:
+        return None
     return {
         "heads": table.attrs["provenance"]["sources"],
         "final_heads": final_table.attrs["provenance"]["sources"],
-        "circuit": heads_text(circuit(table, panel.thresholds)),
-        "previous_token": heads_text(circuit(table, panel.thresholds, "previous_token")),
-        "final_circuit": heads_text(circuit(final_table, panel.thresholds)),
+        **{name: heads_text(zeroed) for name, zeroed in _circuits(panel, table, final_table).items()},
         "code": provenance.code_digest(*CODE),
-        "n_sequences": min(N_SEQUENCES, panel.batch.n_sequences),
+        "n_sequences": settings(panel, N_SEQUENCES)["n_sequences"],
         "draws": DRAWS,
         "seed": SEED,
     }
 
 
-def current(panel, model: str, revision: str) -> dict | None:
-    """The provenance of the causal table on disk, or None if there is none, it cannot be read or it is stale.
-
-    It is stale without the head tables of its revision and of the last one.
+def _compute(panel: Panel, model: str, revision: str, loaded: Any) -> tuple[pd.DataFrame, dict]:
+    """Columns: condition (a key of CONDITIONS), draw (0, 1, ... for random heads, else -1), heads ("L1H0 L1H2"), n_heads,
+    and top1, top5 (shares, 0..1), loss (nats) and target_logit.
     """
-    told = storage.told(table_path(panel, model, revision))
-    if told is None:
-        return None
-    tables = [heads.read(panel, model, name) for name in (revision, panel.model(model).revisions[-1].name)]
-    if any(table is None for table in tables):
-        return None
-    return told if told["sources"] == sources(panel, *tables) else None
-
-
-def read(panel, model: str, revision: str) -> pd.DataFrame | None:
-    """The causal table on disk, or None where current() is."""
-    return None if current(panel, model, revision) is None else pd.read_parquet(table_path(panel, model, revision))
-
-
-def measure(panel, model: str, revision: str, loaded=None) -> pd.DataFrame:
-    """Measure and save the causal table of one checkpoint; returns it.
-
-    Columns: condition (a key of CONDITIONS), draw (0, 1, ... for random heads, else -1),
-    heads ("L1H0 L1H2"), n_heads, and top1, top5 (shares, 0..1), loss (nats) and
-    target_logit as lib.measure.ablation.capability gives them.  loaded: the checkpoint if it is in
-    memory already.  The head tables of the revision and of the last one are measured first if they are missing.
-    Raises CheckpointError (lib.panels.checkpoints) if a checkpoint is not there.
-    """
-    from lib.measure import capabilities  # here, since reading must not pay for torch
-
-    names = revision, panel.model(model).revisions[-1].name
-    panel.model(model).revision(revision)
-    table, final_table = (heads.head_table(panel, model, name) for name in names)
-    started = time.perf_counter()
+    table, final_table = _head_tables(panel, model, revision, heads.head_table)
+    assert table is not None and final_table is not None
+    found = _circuits(panel, table, final_table)
+    n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
     zeroed = conditions(
-        circuit(table, panel.thresholds),
-        circuit(table, panel.thresholds, "previous_token"),
-        circuit(final_table, panel.thresholds),
-        n_layers=int(table["layer"].max()) + 1,
-        n_heads=int(table["head"].max()) + 1,
+        found["circuit"], found["previous_token"], found["final_circuit"], n_layers, n_heads, DRAWS, SEED
     )
-    loaded = storage.checkpoint(panel, model, revision, loaded)
-    found = capabilities(loaded, storage.sequences(panel, N_SEQUENCES), [heads_ for _, _, heads_ in zeroed])
-    result = pd.DataFrame(
-        [
-            {"condition": condition, "draw": draw, "heads": heads_text(heads_), "n_heads": len(heads_), **measured}
-            for (condition, draw, heads_), measured in zip(zeroed, found)
-        ]
-    )
-    made_from, content = sources(panel, table, final_table), storage.content_digest(result)
-    storage.save(
-        table_path(panel, model, revision), result, (panel, model, revision), made_from, loaded, started, content,
-        n_sequences=made_from["n_sequences"],
-    )  # fmt: skip
-    return result
+    batch = sequences(panel, N_SEQUENCES)
+    return capabilities(loaded, batch, zeroed), {"n_sequences": len(batch.tokens)}
 
 
-def trajectory(panel, model: str) -> pd.DataFrame | None:
+CAUSAL_TABLES = Kind("causal", sources, _compute)
+table_path, current, read = CAUSAL_TABLES.path, CAUSAL_TABLES.current, CAUSAL_TABLES.read
+
+
+def measure(panel: Panel, model: str, revision: str, loaded: Any = None) -> pd.DataFrame:
+    """Measure and save the causal table of one checkpoint, as Kind.measure.
+
+    The head tables of the revision and of the last one are measured first if they are missing.
+    """
+    _head_tables(panel, model, revision, heads.head_table)
+    return CAUSAL_TABLES.measure(panel, model, revision, loaded)
+
+
+def trajectory(panel: Panel, model: str) -> pd.DataFrame | None:
     """All causal tables of a model under one another, in order of training.
 
-    Adds the columns revision, tokens and step (0, 1, ... along the panel).  Revisions
-    that have no table are left out; None if there is none at all.  attrs["n_sequences"]
-    and attrs["draws"] say what the tables were measured on.
+    Adds the columns revision, tokens and step (0, 1, ... along the panel).  Revisions that have no table are left out;
+    None if there is none at all.  attrs["n_sequences"] and attrs["draws"] say what the tables were measured on.
     """
-    parts = []
-    for step, revision in enumerate(panel.model(model).revisions):
-        table = read(panel, model, revision.name)
-        if table is not None:
-            parts.append(table.assign(revision=revision.name, tokens=revision.tokens, step=step))
-    if not parts:
-        return None
-    measured = parts[0].attrs["provenance"]["sources"]
-    for part in parts:
-        part.attrs = {}  # they differ, and would be compared one by one
-    whole = pd.concat(parts, ignore_index=True)
-    whole.attrs = {name: measured[name] for name in ("n_sequences", "draws")}
+    whole = over_training(panel, model, read)
+    if whole is not None:
+        told = current(panel, model, whole["revision"].iloc[0])
+        whole.attrs = {name: told["sources"][name] for name in ("n_sequences", "draws")} if told else {}
     return whole

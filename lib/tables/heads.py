@@ -1,58 +1,50 @@
-"""Head tables: one parquet file a checkpoint, measured once and read everywhere.
+"""Head tables: what lib.measure.capture.measure_heads returns, with the prefix-matching score, for every checkpoint.
 
-results/<panel>/heads/<model>/<revision>.parquet holds what lib.measure.capture.measure_heads
-returns, with the prefix-matching score and, in columns replicates_<quantity>, the
-bootstrap replicates of every head as lists; its metadata
-(DataFrame.attrs["provenance"]) says what it was made from.  A table is measured again
-only if that has changed.
+results/<panel>/heads/<model>/<revision>.parquet also holds, in columns replicates_<quantity>, the bootstrap replicates
+of every head as lists.
 """
 
-import time
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from lib import provenance
-from lib.tables import storage
+from lib import measure as measuring
+from lib import panels, provenance
+from lib.panels import Panel
+from lib.tables.storage import REPLICATES, Kind, over_training, sequences
 
 MEASURING_CODE = (
     "measure.batch", "measure.metrics", "measure.bootstrap", "measure.attention", "measure.capture", "panels.checkpoints",
 )  # fmt: skip
 MEASURING_PACKAGES = ("numpy", "torch", "transformers")
-REPLICATES = "replicates_"
 
 
-def n_repeated(panel) -> int:
+def n_repeated(panel: Panel) -> int:
     """Sequences of the prefix-matching score: 200, fewer if the batch has fewer."""
     return min(200, panel.batch.n_sequences)
 
 
-def table_path(panel, model: str, revision: str) -> Path:
-    """File of a head table; all three are given by what lib.panels.panel calls them."""
-    return storage.table_path("heads", panel, model, revision)
-
-
-@lru_cache(maxsize=None)
+@cache
 def weights_digest(folder: Path) -> str:
     """Hash of a local checkpoint: its config and weights, whatever the files are called."""
     files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin"), folder / "config.json"])
     return provenance.digest([provenance.file_digest(f) for f in files if f.is_file()])
 
 
-def sources(panel, model: str, revision: str) -> dict:
+def sources(panel: Panel, model: str, revision: str) -> dict:
     """What a head table depends on; equal sources give equal tables.
 
-    The weights of a hub model are named by repository and revision, those of a
-    local one by a hash (None if the folder is not on this machine).
+    The weights of a hub model are named by repository and revision, those of a local one by a hash (None if the folder
+    is not on this machine).
     """
     spec = panel.model(model)
     folder = spec.folder(revision)
-    if folder is None:
-        weights = f"{spec.hub}@{revision}"
-    else:
+    weights: str | None = f"{spec.hub}@{revision}"
+    if folder is not None:
         weights = weights_digest(folder) if (folder / "config.json").is_file() else None
     return {
         "weights": weights,
@@ -63,24 +55,33 @@ def sources(panel, model: str, revision: str) -> dict:
     }
 
 
-def current(panel, model: str, revision: str) -> dict | None:
-    """The provenance of the head table on disk, or None if there is none, it cannot be read or it is stale."""
-    told = storage.told(table_path(panel, model, revision))
-    return told if told and storage.unchanged(told["sources"], sources(panel, model, revision)) else None
+def _compute(panel: Panel, model: str, revision: str, loaded: Any) -> tuple[pd.DataFrame, dict]:
+    """Screen and prefix-matching score.  Raises CheckpointError for a config unlike that of revisions measured before."""
+    label, traits = panel.model(model).label, loaded.checkpoint["traits"]
+    for name, told in measured(panel, model).items():
+        if name != revision:
+            panels.refuse_other_traits(f"{label} at {revision}", traits, told["traits"], name)
+    b = panel.batch
+    batch = sequences(panel)
+    table, replicates = measuring.screen(loaded, batch)
+    repeated = measuring.repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed, n_repeated(panel))
+    prefix, replicates_of_prefix = measuring.prefix_matching(loaded, repeated)
+    lists = {
+        f"{REPLICATES}{name}": list(values.T.astype(np.float32))
+        for name, values in (replicates | replicates_of_prefix).items()
+    }
+    tokens = provenance.digest(batch.tokens.numpy().astype("<i8").tobytes())
+    return table.merge(prefix, on=["layer", "head"]).assign(**lists), {"tokens_sha256": tokens, **loaded.checkpoint}
 
 
-def read(panel, model: str, revision: str) -> pd.DataFrame | None:
-    """The head table on disk without its replicates, or None where current() is."""
-    if current(panel, model, revision) is None:
-        return None
-    path = table_path(panel, model, revision)
-    return pd.read_parquet(path, columns=[c for c in pq.read_schema(path).names if not c.startswith(REPLICATES)])
+HEAD_TABLES = Kind("heads", sources, _compute)
+table_path, current, read, measure = HEAD_TABLES.path, HEAD_TABLES.current, HEAD_TABLES.read, HEAD_TABLES.measure
 
 
-def read_replicates(panel, model: str, revision: str) -> dict[str, np.ndarray]:
+def read_replicates(panel: Panel, model: str, revision: str) -> dict[str, np.ndarray]:
     """The bootstrap replicates of a head table that is there: {quantity: [replicates, heads]} float32."""
     path = table_path(panel, model, revision)
-    columns = [c for c in pq.read_schema(path).names if c.startswith(REPLICATES)]
+    columns = [name for name in pq.read_schema(path).names if name.startswith(REPLICATES)]
     lists = pq.read_table(path, columns=columns)
     return {
         name.removeprefix(REPLICATES): lists[name].combine_chunks().flatten().to_numpy().reshape(len(lists), -1).T
@@ -88,47 +89,13 @@ def read_replicates(panel, model: str, revision: str) -> dict[str, np.ndarray]:
     }
 
 
-def measure(panel, model: str, revision: str, loaded=None) -> pd.DataFrame:
-    """Load a checkpoint, measure its heads and save the table; returns it.
-
-    loaded: the checkpoint if it is in memory already.  Raises CheckpointError
-    (lib.panels.checkpoints) if the checkpoint is not there, or its config is not that of the
-    revisions measured before it.
-    """
-    from lib.measure import prefix_matching, repeated_sequences, screen  # here, since reading must not pay for torch
-    from lib.panels import refuse_other_traits
-
-    started = time.perf_counter()
-    loaded = storage.checkpoint(panel, model, revision, loaded)
-    for name, told in measured(panel, model).items():
-        if name != revision:
-            what = f"{panel.model(model).label} at {revision}"
-            refuse_other_traits(what, loaded.checkpoint["traits"], told["traits"], name)
-    batch, b = storage.sequences(panel), panel.batch
-    table, replicates = screen(loaded, batch)
-    repeated = repeated_sequences(b.seq_len, b.vocab_low, b.vocab_high, b.seed, n_repeated(panel))
-    prefix, replicates_of_prefix = prefix_matching(loaded, repeated)
-    table = table.merge(prefix, on=["layer", "head"])
-    replicates |= replicates_of_prefix
-    lists = {f"{REPLICATES}{name}": list(values.T.astype(np.float32)) for name, values in replicates.items()}
-    whole = table.assign(**lists)
-    storage.save(
-        table_path(panel, model, revision), whole, (panel, model, revision), sources(panel, model, revision), loaded, started,
-        content=storage.content_digest(table),
-        tokens_sha256=provenance.digest(batch.tokens.numpy().astype("<i8").tobytes()),
-        **loaded.checkpoint,
-    )  # fmt: skip
-    table.attrs = whole.attrs
-    return table
-
-
-def measured(panel, model: str) -> dict[str, dict]:
+def measured(panel: Panel, model: str) -> dict[str, dict]:
     """{revision: provenance} of the head tables of a model that are there and not stale."""
     told = {r.name: current(panel, model, r.name) for r in panel.model(model).revisions}
     return {name: of for name, of in told.items() if of is not None}
 
 
-def same_weights(panel, model: str) -> list[list[str]]:
+def same_weights(panel: Panel, model: str) -> list[list[str]]:
     """Revisions of a model that turned out to hold the same weights: a list of lists of names."""
     by_weights: dict[str, list[str]] = {}
     for name, told in measured(panel, model).items():
@@ -144,25 +111,23 @@ def same_weights_text(label: str, names: list[str]) -> str:
     )
 
 
-def head_table(panel, model: str, revision: str) -> pd.DataFrame:
+def head_table(panel: Panel, model: str, revision: str) -> pd.DataFrame:
     """The head table of one checkpoint, measured now if it is missing or stale."""
     table = read(panel, model, revision)
     return measure(panel, model, revision) if table is None else table
 
 
-def trajectory(panel, model: str) -> pd.DataFrame:
-    """All head tables of a model under one another, in order of training.
+def trajectory(panel: Panel, model: str) -> pd.DataFrame:
+    """All head tables of a model under one another, in order of training, measured where they are missing.
 
     Adds the columns revision, tokens and step (0, 1, ... along the panel).
     """
-    parts = []
-    for step, revision in enumerate(panel.model(model).revisions):
-        table = head_table(panel, model, revision.name)
-        parts.append(table.assign(revision=revision.name, tokens=revision.tokens, step=step))
-    return pd.concat(parts, ignore_index=True)
+    whole = over_training(panel, model, head_table)
+    assert whole is not None  # a model has two revisions at least
+    return whole
 
 
-def replicates(panel, model: str) -> dict[str, np.ndarray]:
+def replicates(panel: Panel, model: str) -> dict[str, np.ndarray]:
     """The bootstrap replicates of a model's head tables: {quantity: [replicate, step, head]} float32.
 
     In the order of trajectory(); call that first, which measures what is missing.

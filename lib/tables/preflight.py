@@ -6,16 +6,17 @@ Sizes and names come from the hub, memory from the architecture, room from this 
 The times rest on the assumptions named below, and the table repeats them.
 """
 
-import os
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
+import psutil
 
 from lib import panels
 from lib.formatting import bytes_text, duration_text
-from lib.tables import heads
+from lib.tables import causal, heads
 
 DOWNLOAD_RATE = 25e6  # bytes a second: a line of 200 Mbit/s
 EFFICIENCY = 0.4  # of the speed of a matrix product that this device shows, in a whole forward pass
@@ -30,51 +31,71 @@ ASSUMPTIONS = (
 
 @dataclass
 class Report:
-    """What was found.  problems: what cannot work; warnings: what may surprise; snapshots: {(model, revision): Snapshot}."""
+    """What was found.  problems: what cannot work; warnings: what may surprise; snapshots: {(model, revision): Snapshot}.
 
-    rows: list = field(default_factory=list)
-    totals: list = field(default_factory=list)
-    machine: list = field(default_factory=list)
-    problems: list = field(default_factory=list)
-    warnings: list = field(default_factory=list)
-    snapshots: dict = field(default_factory=dict)
+    rows, totals: the tables of revisions and of models.  machine: what this machine has, as lines.
+    """
 
-    def text(self):
+    rows: list[dict] = field(default_factory=list)
+    totals: list[dict] = field(default_factory=list)
+    machine: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    snapshots: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def text(self) -> str:
         """The table, what it takes against what there is, and what is in the way."""
-        parts = [_table(self.rows), _table(self.totals), "\n".join(self.machine)]
+        tables = [pd.DataFrame(rows).fillna("").to_string(index=False) for rows in (self.rows, self.totals) if rows]
+        parts = [*tables, "\n".join(self.machine)]
         parts += [f"note: {warning}" for warning in self.warnings]
         parts += [f"REFUSED: {problem}" for problem in self.problems]
         return "\n\n".join(part for part in parts if part)
 
+    def add(self, model: str, revision: str, state: str, snapshot: Any = None, size: int = 0) -> None:
+        """A row of the table of revisions; size: bytes of a local checkpoint."""
+        self.rows.append(
+            {
+                "model": model,
+                "revision": revision,
+                "commit": snapshot.commit[:10] if snapshot else "",
+                "files": len(snapshot.files) if snapshot else "",
+                "size": bytes_text(snapshot.size if snapshot else size) if snapshot or size else "",
+                "in the cache": bytes_text(snapshot.bytes_present()) if snapshot else "",
+                "state": state,
+            }
+        )
 
-def _table(rows):
-    return pd.DataFrame(rows).fillna("").to_string(index=False) if rows else ""
+    def refuse(self, problem: Any, *row: Any) -> None:
+        """Note what cannot work, and the row of the revision where it is one's."""
+        self.problems.append(str(problem))
+        if row:
+            self.add(*row)
 
 
-def check(panel, checkpoints, missing, evict=False, speed=None):
-    """Look at checkpoints without measuring anything; returns a Report.
+Checkpoints = list[tuple[str, str]]  # (model, revision)
 
-    panel: lib.panels.panel.Panel.  checkpoints: [(model, revision)] to look at; missing: those of them
-    that are still to be measured, in the order of the sweep.  evict: whether each leaves the
-    disk afterwards.  speed: what flops() says, for an estimate of the time.
+
+def check(
+    panel: panels.Panel, checkpoints: Checkpoints, missing: Checkpoints, evict: bool = False, speed=None
+) -> Report:
+    """Look at checkpoints without measuring anything.
+
+    missing: those of the checkpoints that are still to be measured, in the order of the sweep.  evict: whether each
+    leaves the disk afterwards.  speed: flops(), for an estimate of the time.
     """
-    from lib.panels import DeviceError, device
-
     report = Report()
     try:
-        on = device(panel.device)
-    except DeviceError as error:
-        report.problems.append(str(error))
+        on = panels.device(panel.device)
+    except panels.DeviceError as error:
+        report.refuse(error)
         on = "cpu"
     for model in dict.fromkeys(model for model, _ in checkpoints):
         spec, revisions = panel.model(model), [r for m, r in checkpoints if m == model]
         look = _look_on_hub if spec.hub else _look_on_disk
         configs = look(report, spec, model, revisions, missing)
-        _check_configs(report, spec, configs)
         if configs:
-            config = configs[_majority(configs)] if not all(configs.values()) else list(configs.values())[-1]
-            to_measure = sum(m == model for m, _ in missing)
-            _weigh(report, panel, model, config, on, to_measure, speed)
+            _check_configs(report, spec, configs)
+            _weigh(report, panel, model, list(configs.values())[-1], on, sum(m == model for m, _ in missing), speed)
     _look_at_machine(report, on)
     _check_disk(report, missing, evict)
     return report
@@ -83,38 +104,26 @@ def check(panel, checkpoints, missing, evict=False, speed=None):
 # Revisions -------------------------------------------------------------------------
 
 
-def _row(report, model, revision, state, snapshot=None, size=None):
-    report.rows.append(
-        {
-            "model": model,
-            "revision": revision,
-            "commit": snapshot.commit[:10] if snapshot else "",
-            "files": len(snapshot.files) if snapshot else "",
-            "size": bytes_text(snapshot.size if snapshot else size) if snapshot or size else "",
-            "in the cache": bytes_text(snapshot.bytes_present()) if snapshot else "",
-            "state": state,
-        }
-    )
+def _state(model, revision, missing):
+    return "to measure" if (model, revision) in missing else "measured"
 
 
 def _look_on_disk(report, spec, model, revisions, missing):
     """Local checkpoints; returns {revision: config}."""
     from transformers import AutoConfig
 
-    from lib.panels import weight_files
-
     configs = {}
     for revision in revisions:
         folder = spec.folder(revision)
-        files = weight_files(folder) if (folder / "config.json").is_file() else []
+        files = panels.weight_files(folder) if (folder / "config.json").is_file() else []
         if files:
             configs[revision] = AutoConfig.from_pretrained(folder)
-            state = "to measure" if (model, revision) in missing else "measured"
-            _row(report, model, revision, state, size=sum(f.stat().st_size for f in files))
+            size = sum(file.stat().st_size for file in files)
+            report.add(model, revision, _state(model, revision, missing), size=size)
         else:
-            _row(report, model, revision, "not there")
-            report.problems.append(
-                f"no checkpoint in {spec.path}/{revision}: train the mini models first (make models)"
+            where = f"{spec.path}/{revision}"
+            report.refuse(
+                f"no checkpoint in {where}: train the mini models first (make models)", model, revision, "not there"
             )
     return configs
 
@@ -124,72 +133,57 @@ def _look_on_hub(report, spec, model, revisions, missing):
     from huggingface_hub import hf_hub_download
     from transformers import AutoConfig
 
-    configs, same = {}, {}
+    hub, configs, same = panels.hub, {}, {}
     for revision in revisions:
         try:
-            snapshot = panels.hub.resolve(spec.hub, revision)
-            panels.hub.patiently(
-                lambda s=snapshot: hf_hub_download(s.repo, panels.hub.CONFIG, revision=s.commit),
-                f"asking for {spec.hub}",
+            snapshot = hub.resolve(spec.hub, revision)
+            hub.patiently(
+                lambda s=snapshot: hf_hub_download(s.repo, hub.CONFIG, revision=s.commit), f"asking for {spec.hub}"
             )
-        except panels.hub.HubUnreachable as error:
-            _row(report, model, revision, "unreachable")
-            report.problems.append(str(error))
+        except hub.HubUnreachable as error:
+            report.refuse(error, model, revision, "unreachable")
             break  # the others would only take their time to say the same
-        except panels.hub.CheckpointError as error:
-            _row(report, model, revision, "REFUSED")
-            report.problems.append(str(error))
+        except hub.CheckpointError as error:
+            report.refuse(error, model, revision, "REFUSED")
             continue
         try:
             configs[revision] = AutoConfig.from_pretrained(snapshot.folder, trust_remote_code=False)
         except Exception as error:  # noqa: BLE001 - whatever a config may hold
-            _row(report, model, revision, "REFUSED", snapshot)
-            report.problems.append(f"{spec.hub} at {revision}: its config cannot be read: {error}")
+            problem = f"{spec.hub} at {revision}: its config cannot be read: {error}"
+            report.refuse(problem, model, revision, "REFUSED", snapshot)
             continue
         report.snapshots[model, revision] = snapshot
-        _row(report, model, revision, "to measure" if (model, revision) in missing else "measured", snapshot)
+        report.add(model, revision, _state(model, revision, missing), snapshot)
         if not snapshot.safetensors:
             report.warnings.append(f"{spec.hub} at {revision} has no safetensors: its pickles are read as tensors only")
         same.setdefault(tuple(f.sha256 for f in snapshot.weights), []).append(revision)
-    for names in same.values():
-        if len(names) > 1:
-            report.warnings.append(heads.same_weights_text(spec.label, names))
+    report.warnings += [heads.same_weights_text(spec.label, names) for names in same.values() if len(names) > 1]
     return configs
 
 
-def _majority(configs):
-    """The revision whose traits most others share, the last one of these."""
-    from lib.panels import traits
-
-    texts = {revision: repr(traits(config)) for revision, config in configs.items()}
-    counts = Counter(texts.values())
-    most = max(counts.values())
-    return [revision for revision, text in texts.items() if counts[text] == most][-1]
-
-
 def _check_configs(report, spec, configs):
-    """Refuse architectures that are not measured, and revisions unlike their neighbours."""
-    from lib.panels import ARCHITECTURES, refuse_other_traits, traits
-
+    """Refuse architectures that are not measured, and revisions whose traits are not those that most others share."""
+    traits = {revision: panels.traits(config) for revision, config in configs.items()}
+    counts = Counter(map(repr, traits.values()))
+    usual = [revision for revision in traits if counts[repr(traits[revision])] == max(counts.values())][-1]
     for revision, config in configs.items():
         architecture = (config.architectures or ["model of unknown kind"])[0]
-        if architecture not in ARCHITECTURES:
-            report.problems.append(
+        if architecture not in panels.ARCHITECTURES:
+            report.refuse(
                 f"{spec.label} at {revision} is a {architecture}; the measurements are checked for "
-                f"{', '.join(ARCHITECTURES)} only"
+                f"{', '.join(panels.ARCHITECTURES)} only"
             )
-        elif len(configs) > 1:
-            usual = _majority(configs)
-            try:
-                refuse_other_traits(f"{spec.label} at {revision}", traits(config), traits(configs[usual]), usual)
-            except panels.hub.CheckpointError as error:
-                report.problems.append(str(error))
+            continue
+        try:
+            panels.refuse_other_traits(f"{spec.label} at {revision}", traits[revision], traits[usual], usual)
+        except panels.CheckpointError as error:
+            report.refuse(error)
 
 
 # What it takes ---------------------------------------------------------------------
 
 
-def parameters(config):
+def parameters(config: Any) -> tuple[int, int]:
     """(all, per token): parameters of a model, and those that a token is multiplied with; nothing is allocated."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -203,15 +197,13 @@ def parameters(config):
     return sum(sizes.values()), sum(sizes.values()) - embedding - round(experts * (1 - used))
 
 
-def work(panel, config):
+def work(panel: panels.Panel, config: Any) -> tuple[int, int]:
     """(head table, causal table at most): floating-point operations for one checkpoint.
 
     A token costs two a parameter, and four times its context and width a layer for attention.
     The causal table has the heads of a circuit zeroed in up to 46 ways, which share
     what lies below the first zeroed head: all 46 forward passes are counted.
     """
-    from lib.tables import causal
-
     seq_len, n = panel.batch.seq_len, panel.batch.n_sequences
     attention = 4 * config.num_hidden_layers * seq_len * config.hidden_size
     sequence = seq_len * (2 * parameters(config)[1] + attention)
@@ -219,7 +211,7 @@ def work(panel, config):
     return (n + heads.n_repeated(panel)) * sequence, min(n, causal.N_SEQUENCES) * ways * sequence
 
 
-def flops(on, dtype):
+def flops(on: str, dtype: str) -> float:
     """Floating-point operations a second of a matrix product, tried out on this device for a moment."""
     import torch
 
@@ -238,55 +230,54 @@ def flops(on, dtype):
 
 def _weigh(report, panel, model, config, on, to_measure, speed):
     """Memory and time of a model's checkpoints, and whether the memory is there."""
-    import psutil
-    import torch
-
     spec = panel.model(model)
     count, _ = parameters(config)
     weights = count * BYTES[spec.dtype]
+    memory = weights + WORKING_MEMORY
+    of_model = [snapshot for (m, _), snapshot in report.snapshots.items() if m == model]
+    left = sum(snapshot.left for snapshot in of_model)
     row = {
         "model": model,
         "parameters": f"{count / 1e9:.2f} billion",
         "dtype": spec.dtype,
         "weights": bytes_text(weights),
-        "memory": bytes_text(weights + WORKING_MEMORY),
+        "memory": bytes_text(memory),
         "on": on,
         "to measure": to_measure,
+        "to download": bytes_text(left) if of_model else "–",
     }
-    of_model = [s for (m, r), s in report.snapshots.items() if m == model]
-    row["to download"] = bytes_text(sum(s.size - s.bytes_present() for s in of_model)) if of_model else "–"
     if speed:
         head, ablated = work(panel, config)
         rate = EFFICIENCY * speed(on, spec.dtype)
-        row["download time"] = duration_text(sum(s.size - s.bytes_present() for s in of_model) / DOWNLOAD_RATE)
+        row["download time"] = duration_text(left / DOWNLOAD_RATE)
         row["head tables"] = duration_text(to_measure * head / rate)
         row["causal tables"] = f"up to {duration_text(to_measure * ablated / rate)}"
     report.totals.append(row)
-    main_memory = psutil.virtual_memory().total
-    there = {"cpu": main_memory, "mps": main_memory}
-    if on == "cuda":
-        there["cuda"] = torch.cuda.get_device_properties(0).total_memory
-    if weights + WORKING_MEMORY > there[on]:
+    there = _gpu()[1] if on == "cuda" else psutil.virtual_memory().total
+    if memory > there:
         smaller = "" if spec.dtype != "float32" else "; 'dtype: bfloat16' in the panel halves the weights"
-        report.problems.append(
-            f"{spec.label} takes {bytes_text(weights + WORKING_MEMORY)} in {spec.dtype} and {on} has {bytes_text(there[on])}{smaller}"
+        report.refuse(
+            f"{spec.label} takes {bytes_text(memory)} in {spec.dtype} and {on} has {bytes_text(there)}{smaller}"
         )
-    elif on == "cpu" and weights + WORKING_MEMORY > psutil.virtual_memory().available:
-        report.warnings.append(f"{spec.label} takes {bytes_text(weights + WORKING_MEMORY)}: close other programs first")
-    from lib.panels import half_precision_doubts
+    elif on == "cpu" and memory > psutil.virtual_memory().available:
+        report.warnings.append(f"{spec.label} takes {bytes_text(memory)}: close other programs first")
+    doubts = panels.half_precision_doubts(config.model_type, spec.dtype, on)
+    report.warnings += [f"{spec.label}: {doubt}" for doubt in doubts]
 
-    report.warnings += [f"{spec.label}: {doubt}" for doubt in half_precision_doubts(config.model_type, spec.dtype, on)]
+
+def _gpu():
+    """(name, bytes of memory) of the GPU."""
+    import torch
+
+    return torch.cuda.get_device_name(0), torch.cuda.get_device_properties(0).total_memory
 
 
 def _look_at_machine(report, on):
-    import psutil
-    import torch
-
     memory = psutil.virtual_memory()
     report.machine.append(f"main memory: {bytes_text(memory.total)}, {bytes_text(memory.available)} of it available")
     if on == "cuda":
-        total = torch.cuda.get_device_properties(0).total_memory
-        report.machine.append(f"GPU: {torch.cuda.get_device_name(0)}, {bytes_text(total)}")
+        name, total = _gpu()
+        report.machine.append(f"GPU: {name}, {bytes_text(total)}")
 
 
 def _check_disk(report, missing, evict):
@@ -294,29 +285,22 @@ def _check_disk(report, missing, evict):
     coming = [report.snapshots[which] for which in missing if which in report.snapshots]
     if not coming:
         return
-    left = [snapshot.size - snapshot.bytes_present() for snapshot in coming]
-    together = sum(left)
+    need = comfortable = sum(snapshot.left for snapshot in coming)
+    how = "all that is to be downloaded; --evict keeps two at a time"
     if evict:
         sizes = [snapshot.size for snapshot in coming]
-        need = max(left)  # one at a time is enough, if need be
+        need = max(snapshot.left for snapshot in coming)  # one at a time is enough, if need be
         comfortable = max(a + b for a, b in zip(sizes, [*sizes[1:], 0]))
-    else:
-        need = comfortable = together
-    free = panels.hub.free_bytes(panels.hub.constants.HF_HUB_CACHE)
-    where = panels.hub.constants.HF_HUB_CACHE.replace(os.path.expanduser("~"), "~", 1)
+        how = "two checkpoints at a time, --evict"
+    hub = panels.hub
+    free = hub.free_bytes(hub.constants.HF_HUB_CACHE)
     report.machine.append(
-        f"disk of the cache ({where}): {bytes_text(free)} free, {bytes_text(comfortable)} needed "
-        + (
-            "(two checkpoints at a time, --evict)"
-            if evict
-            else "(all that is to be downloaded; --evict keeps two at a time)"
-        )
+        f"disk of the cache ({hub.cache_text()}): {bytes_text(free)} free, {bytes_text(comfortable)} needed ({how})"
     )
-    if need + panels.hub.SPARE > free:
-        report.problems.append(
+    if need + hub.SPARE > free:
+        report.refuse(
             f"the disk of the cache has {bytes_text(free)} free and {bytes_text(need)} are needed: "
-            + ("" if evict else "use --evict, ")
-            + "make room, or set HF_HOME to a folder on a larger disk"
+            f"{'' if evict else 'use --evict, '}make room, or set HF_HOME to a folder on a larger disk"
         )
-    elif evict and comfortable + panels.hub.SPARE > free:
+    elif evict and comfortable + hub.SPARE > free:
         report.warnings.append("the disk holds one checkpoint but not two: downloads will wait for measurements")

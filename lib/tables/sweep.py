@@ -13,20 +13,20 @@ import os
 import signal
 import sys
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 
 from filelock import Timeout
 from tqdm import tqdm
 
+from lib import panels
 from lib.files import UserError
 from lib.formatting import bytes_text
-from lib.panels import load_panel
-from lib.tables import causal, heads
-from lib.tables import patterns as explorer
+from lib.tables import causal, heads, patterns, preflight
 
 # In this order: the second needs the first.
-MEASUREMENTS = {"head table": heads, "causal table": causal, "attention table": explorer}
+MEASUREMENTS = {"head table": heads, "causal table": causal, "attention table": patterns}
 GLANCE = 0.2  # seconds between looks at what the worker processes do
 
 
@@ -34,7 +34,7 @@ class Refused(UserError):
     """What the preflight found cannot work; the message says why."""
 
 
-def pending(panel, models, revisions=None, kinds=tuple(MEASUREMENTS)):
+def pending(panel: panels.Panel, models, revisions=None, kinds=tuple(MEASUREMENTS)) -> list[tuple[str, str, list[str]]]:
     """What is missing or stale: [(model, revision, kinds)], a model's last revision first.
 
     revisions: only these (all if None), and the last one's head table if a causal table needs it.
@@ -43,23 +43,28 @@ def pending(panel, models, revisions=None, kinds=tuple(MEASUREMENTS)):
     for model in models:
         *names, last = [r.name for r in panel.model(model).revisions]
         of = {
-            name: [k for k in kinds if MEASUREMENTS[k].current(panel, model, name) is None]
-            for name in [last, *names]
-            if not revisions or name in revisions
+            name: missing_of(panel, model, name, kinds) for name in [last, *names] if not revisions or name in revisions
         }
         if last not in of and any("causal table" in missing for missing in of.values()):
-            of = {last: ["head table"] if heads.current(panel, model, last) is None else []} | of
+            of = {last: missing_of(panel, model, last, ["head table"])} | of
         found += [(model, name, missing) for name, missing in of.items() if missing]
     return found
 
 
-def measure_missing(panel_argument, models, workers, revisions=None, kinds=tuple(MEASUREMENTS), evict=False):
+def missing_of(panel: panels.Panel, model: str, revision: str, kinds) -> list[str]:
+    """The kinds of table of a checkpoint that are missing or stale."""
+    return [kind for kind in kinds if MEASUREMENTS[kind].current(panel, model, revision) is None]
+
+
+def measure_missing(
+    panel_argument, models, workers: int, revisions=None, kinds=tuple(MEASUREMENTS), evict: bool = False
+) -> dict[tuple[str, str, str], str]:
     """Measure the tables that are missing or stale; returns {(kind, model, revision): error}.
 
     revisions, kinds: only these.  Local checkpoints: `workers` at a time.  evict: see above.
     Raises Refused before anything is computed if a checkpoint of a hub cannot be had.
     """
-    panel = load_panel(panel_argument)
+    panel = panels.load_panel(panel_argument)
     on_hub = [m for m in models if panel.model(m).hub]
     local = [m for m in models if m not in on_hub]
     failed = _measure_local(panel_argument, pending(panel, local, revisions, kinds), workers) if local else {}
@@ -102,12 +107,10 @@ def _measure(panel_argument, model, revision, kinds, share):
     """Load a checkpoint once and measure tables of it; returns {kind: what went wrong}.  share: of the cores, 1 / n."""
     import torch
 
-    from lib.panels import device, load
-
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))
-    panel, kind = load_panel(panel_argument), kinds[0]
+    panel, kind = panels.load_panel(panel_argument), kinds[0]
     try:
-        loaded = load(panel.model(model), revision, device(panel.device))
+        loaded = panels.load(panel.model(model), revision, panels.device(panel.device))
         if _sequences is not None:
             loaded.get_input_embeddings().register_forward_hook(_count)
         for kind in kinds:
@@ -124,12 +127,6 @@ def _measure(panel_argument, model, revision, kinds, share):
 def _count(_module, inputs, _output):
     with _sequences.get_lock():
         _sequences.value += len(inputs[0])
-
-
-def _fetch(repo, revision):
-    from lib import panels
-
-    return panels.hub.fetch(repo, revision)
 
 
 class _Worker:
@@ -166,13 +163,8 @@ def _measure_local(panel_argument, todo, workers):
             incomplete = {model for _, model, _ in failed}
             wanted = [(m, r) for m, r, kinds in todo if kind in kinds and m not in incomplete]
             futures = {pool.submit(_measure, panel_argument, *which, [kind], workers): which for which in wanted}
-            bar = tqdm(
-                as_completed(futures),
-                total=len(wanted),
-                desc=f"measuring {kind}s",
-                unit="checkpoint",
-                disable=not wanted,
-            )
+            said = {"desc": f"measuring {kind}s", "unit": "checkpoint", "disable": not wanted}
+            bar = tqdm(as_completed(futures), total=len(wanted), **said)
             for future in bar:
                 error = str(future.exception() or "") or future.result().get(kind)
                 if error:
@@ -187,8 +179,6 @@ class _Download:
     """One revision on its way into the cache, under the lock that keeps other sweeps from evicting it."""
 
     def __init__(self, panel, model, revision, kinds, worker):
-        from lib import panels
-
         self.panel, self.model, self.revision, self.kinds, self.worker = panel, model, revision, kinds, worker
         self.repo = panel.model(model).hub
         self.lock, self.future, self.waiting = panels.hub.hold(self.repo, revision), None, False
@@ -206,23 +196,17 @@ class _Download:
                 self.waiting = True
                 return False
             # Whoever held it may have measured it.
-            self.kinds = [
-                k for k in self.kinds if MEASUREMENTS[k].current(self.panel, self.model, self.revision) is None
-            ]
+            self.kinds = missing_of(self.panel, self.model, self.revision, self.kinds)
         if self.kinds and self.future is None:
-            self.future = self.worker.submit(_fetch, self.repo, self.revision)
+            self.future = self.worker.submit(panels.hub.fetch, self.repo, self.revision)
         return not self.kinds or self.future.done()
-
-    def again(self):
-        """Try once more: there may be room on the disk now."""
-        self.future = None
 
 
 class _Sweep:
     """One pass over [(model, revision, kinds)] of a panel."""
 
     def __init__(self, panel_argument, todo, evict):
-        self.panel_argument, self.panel = panel_argument, load_panel(panel_argument)
+        self.panel_argument, self.panel = panel_argument, panels.load_panel(panel_argument)
         self.todo, self.evict, self.failed = todo, evict, {}
         self.sequences = multiprocessing.get_context("spawn").Value("Q", 0)
         self.measuring, self.downloading = _Worker(self.sequences), _Worker()
@@ -244,8 +228,6 @@ class _Sweep:
         return self.failed
 
     def _preflight(self):
-        from lib.tables import preflight
-
         # In the worker: it has torch, and this process stays small.
         checkpoints = [(model, revision) for model, revision, _ in self.todo]
         report = self.measuring.submit(preflight.check, self.panel, checkpoints, checkpoints, self.evict).result()
@@ -271,11 +253,9 @@ class _Sweep:
 
     def _one(self, now, ahead):
         """Measure a checkpoint that has arrived, while the next one is downloading."""
-        from lib import panels
-
         try:
             if isinstance(now.future and now.future.exception(), panels.hub.DiskFull):
-                now.again()  # the one before it has left the cache by now
+                now.future = None  # the one before it has left the cache by now
                 self._until(now.advance)
             if now.future and now.future.exception():
                 self._fail(now, {now.kinds[0]: str(now.future.exception())}, self.downloading, now.future)
@@ -311,14 +291,17 @@ class _Sweep:
             if job is not None:
                 wait([job], timeout=GLANCE)
             else:
-                threading.Event().wait(GLANCE)
+                time.sleep(GLANCE)
             self._show()
 
     def _planned(self, kinds):
         """Sequences that go through the model for these tables."""
         n = self.panel.batch.n_sequences
-        of = {"head table": n + heads.n_repeated(self.panel), "causal table": min(causal.N_SEQUENCES, n)}
-        of["attention table"] = min(explorer.N_SEQUENCES, n)
+        of = {
+            "head table": n + heads.n_repeated(self.panel),
+            "causal table": min(causal.N_SEQUENCES, n),
+            "attention table": min(patterns.N_SEQUENCES, n),
+        }
         return sum(of[kind] for kind in kinds)
 
     def _show(self):
@@ -332,14 +315,10 @@ class _Sweep:
 
 def _evict_finished(panel, models, revisions, kinds):
     """Also what an earlier, interrupted or frugal start has left in the cache."""
-    from lib import panels
-
     missing = {(model, revision) for model, revision, _ in pending(panel, models, revisions, kinds)}
     for model in models:
-        for revision in panel.model(model).revisions:
-            if (not revisions or revision.name in revisions) and (model, revision.name) not in missing:
-                with (
-                    contextlib.suppress(Timeout),
-                    panels.hub.hold(panel.model(model).hub, revision.name).acquire(timeout=0),
-                ):
-                    panels.hub.evict(panel.model(model).hub, revision.name)
+        repo = panel.model(model).hub
+        for name in [r.name for r in panel.model(model).revisions]:
+            if (not revisions or name in revisions) and (model, name) not in missing:
+                with contextlib.suppress(Timeout), panels.hub.hold(repo, name).acquire(timeout=0):
+                    panels.hub.evict(repo, name)
