@@ -444,7 +444,7 @@ def test_formed_reads_the_causal_table_of_the_last_revision(panel):
 @pytest.mark.parametrize("circuit, random", [([1, 3, 3], [[1.0, 2.0]] * 3), (None, None)])
 def test_the_figure_is_told_in_words_with_its_numbers(circuit, random):
     tables = hand_made([1, 1, 1.5], circuit, random)
-    figure = over_training(tables, "Tiny")
+    figure = over_training(tables, "Tiny", ablation_effects.starts_to_matter(tables))
     assert figure.svg.startswith("<?xml") and "500 sequences" in figure.caption and len(figure.data) == len(tables)
     assert "nothing zeroed: top-1 66.7 %, loss 1.50" in figure.alt
     assert ("final circuit zeroed: top-1 33.3 %, loss 3.00" in figure.alt) == (circuit is not None)

@@ -12,14 +12,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "display": ["drawn"],
         "of_run": ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"],
-        "style": [
-            "CLASS_COLOURS",
-            "MUTED",
-            "PALETTE",
-            "SEQUENTIAL",
-            "WIDTH",
-            "label_ends",
-            "training_axis",
-        ],
+        "style": ["CLASS_COLOURS", "MUTED", "PALETTE", "SEQUENTIAL", "WIDTH", "label_ends", "training_axis"],
     },
 )

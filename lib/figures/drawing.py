@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
 from lib import measure
-from lib.figures.style import MUTED, PALETTE, SEQUENTIAL, VERDICT_COLOURS, WIDTH, label_ends, shade
+from lib.figures.style import MUTED, PALETTE, SEQUENTIAL, VERDICT_COLOURS, WIDTH, label_ends
 from lib.formatting import VERDICT_MARKS
 
 INTERVAL = f"{100 * measure.bootstrap.LEVEL:.0f} % bootstrap interval over sequences"  # what bands and bars are
@@ -17,9 +17,12 @@ DASHED = {"color": MUTED, "ls": "--", "lw": 1}  # a threshold
 THIN = {"ms": 4, "lw": 1}  # a line beside the main one
 
 
-def plots(rows, columns, height, **options):
-    """Plots that share the text's width, in inches high: (figure, axes [row, column])."""
-    return plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **options)
+def plots(rows, columns, height, titles=(), **options):
+    """Plots that share the text's width, in inches high, titled row by row: (figure, axes [row, column])."""
+    fig, axes = plt.subplots(rows, columns, figsize=(WIDTH, height), layout="constrained", squeeze=False, **options)
+    for ax, title in zip(axes.flat, titles):
+        ax.set_title(title)
+    return fig, axes
 
 
 def share_axis(ax, **properties):
@@ -28,17 +31,13 @@ def share_axis(ax, **properties):
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
-def bounds_of(trajectory, statistic):
-    """Interval of a statistic of a trajectory, (low, high): the same function on all resamples at once."""
-    return measure.bootstrap.interval(np.asarray(statistic(trajectory.replicated()), dtype=float))
+def with_interval(trajectory, statistic, counting):
+    """A statistic of heads, a function of heads and counting, with its interval: (values, low, high).
 
-
-def line_with_band(ax, x, trajectory, statistic, colour, **style):
-    """Draw a statistic of heads over training with its interval; returns (values, low, high), each [step]."""
-    values, (low, high) = statistic(trajectory), bounds_of(trajectory, statistic)
-    ax.plot(x, values, "-o", color=colour, **style)
-    shade(ax, x, (low, high), colour)
-    return values, low, high
+    The interval is of the same function on all resamples at once.
+    """
+    replicates = np.asarray(statistic(trajectory.replicated(), counting), dtype=float)
+    return statistic(trajectory, counting), *measure.bootstrap.interval(replicates)
 
 
 def named_lines(ax, x, lines, **style):
@@ -69,11 +68,12 @@ def recall_frame(ax, left, early, recall, ls="--"):
     share_axis(ax, ylim=(-0.04, 1.06))
 
 
-def share_of_training_axis(ax, first):
-    """Make x a log axis of the share of training done, from just before the first one; returns its left edge."""
+def recall_against_training(ax, first, early, recall, ends, **style):
+    """recall_frame with x a log axis of the share of training done, from just before the first; names lines at ends."""
     left = first / 1.5
     ax.set(xscale="log", xlim=(left, 1.3), xlabel="share of training done", ylabel="recall of the final circuit")
-    return left
+    recall_frame(ax, left, early, recall, **style)
+    label_ends(ax, ends, side=-1)
 
 
 def strip(ax, sweep, at):

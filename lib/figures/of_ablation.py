@@ -3,16 +3,9 @@
 from lib.figures.display import drawn
 from lib.figures.drawing import plots, share_axis
 from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, training_axis
-from lib.figures.words import say, words
+from lib.figures.words import say, texts, words
 
-LABELS = {  # condition: what is zeroed, in the order of the legend
-    "baseline": "nothing zeroed",
-    "final_circuit": "final circuit zeroed",
-    "circuit": "this revision's circuit zeroed",
-    "previous_token": "previous-token circuit zeroed",
-    "final_layers": "all heads of its layers zeroed",
-    "final_random": "matched random heads zeroed",
-}
+LABELS = texts()["conditions"]  # {condition: what is zeroed}, in the order of the legend
 LINES = {  # condition: how it is drawn, in this order; what a later line covers stays visible as a wider one
     "baseline": {"color": "0.15", "lw": 1.8, "marker": "o", "ms": 4},
     "final_layers": {"color": PALETTE[4], "lw": 3.5, "alpha": 0.6},
@@ -61,28 +54,18 @@ def _words(tables, label, start):
     """(alt text, caption) of over_training."""
     last = tables[tables["step"] == tables["step"].max()].groupby("condition")[["top1", "loss"]]
     mean, low, high = last.mean(), last.min(), last.max()
-    ends = [
-        say(
-            "causal",
-            "draws" if key == "final_random" else "each",
-            label=text,
-            low=low.loc[key],
-            high=high.loc[key],
-            **mean.loc[key],
-        )
-        for key, text in LABELS.items()
-        if key in mean.index
-    ]
-    present, parts = set(tables["condition"]), []
-    parts.append("circuit" if "final_circuit" in present else "no_circuit")
-    parts += ["random"] if "final_random" in present else []
-    parts += [] if start is None else ["dotted"]
-    if start is None:
-        when = say("causal", "never")
-    else:
-        when = say("causal", "starts", row=tables[tables["step"] == start].iloc[0])
-    draws, n_sequences = tables.attrs["draws"], tables.attrs["n_sequences"]
-    return words(
-        "causal", label=label, ends="; ".join(ends), when=when, n_sequences=n_sequences,
-        parts=" ".join(say("causal", part, draws=draws) for part in parts),
-    )  # fmt: skip
+    ends = []
+    for key in [key for key in LABELS if key in mean.index]:
+        values = dict(mean.loc[key]) | {"low": low.loc[key], "high": high.loc[key]}
+        ends.append(say("causal", "draws" if key == "final_random" else "each", label=LABELS[key], **values))
+    present, n_sequences, draws = set(tables["condition"]), tables.attrs["n_sequences"], tables.attrs["draws"]
+    parts = {
+        "circuit": "final_circuit" in present,
+        "no_circuit": "final_circuit" not in present,
+        "random": "final_random" in present,
+        "dotted": start is not None,
+    }
+    parts = " ".join(say("causal", part, draws=draws) for part, holds in parts.items() if holds)
+    row = None if start is None else tables[tables["step"] == start].iloc[0]
+    when = say("causal", "never" if start is None else "starts", row=row)
+    return words("causal", label=label, ends="; ".join(ends), when=when, n_sequences=n_sequences, parts=parts)

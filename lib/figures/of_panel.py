@@ -12,22 +12,16 @@ from matplotlib.ticker import PercentFormatter
 
 from lib import findings
 from lib.figures.display import drawn
-from lib.figures.drawing import (
-    DASHED,
-    INTERVAL,
-    bounds_of,
-    layer_map,
-    line_with_band,
-    plots,
-    recall_frame,
-    share_axis,
-    share_of_training_axis,
-)  # fmt: skip
-from lib.figures.of_run import bos_by_layer as bos_heads_of
-from lib.figures.of_run import pr_plane, recall_of, share_of, strip_words, strips
-from lib.figures.style import CLASS_COLOURS, MODEL_COLOURS, PALETTE, WIDTH, label_ends, shade, training_axis
+from lib.figures.drawing import DASHED, INTERVAL, layer_map, plots, recall_against_training, share_axis, with_interval
+from lib.figures.of_run import bos_by_layer as bos_heads_by_layer
+from lib.figures.of_run import bos_share, pr_plane, recall_of, strip_words, strips
+from lib.figures.style import BLUE, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, shade, training_axis
 from lib.figures.words import say, words
 from lib.formatting import percent, tokens_text
+
+
+def _labels(runs):
+    return [run.spec.label for run in runs]
 
 
 def bos_by_layer(runs):
@@ -36,28 +30,18 @@ def bos_by_layer(runs):
     frames, said = [], []
     for ax, run in zip(axes, runs):
         trajectory, label, floor = run.trajectory, run.spec.label, findings.FLOOR_LAYERS
-        counts = pd.DataFrame(bos_heads_of(run.counting)(trajectory).T).rename_axis("layer")
-        low, high = (bound.T for bound in bounds_of(trajectory, bos_heads_of(run.counting)))
-        unsettled = low != high
+        values, low, high = (part.T for part in with_interval(trajectory, bos_heads_by_layer, run.counting))
+        counts, unsettled = pd.DataFrame(values).rename_axis("layer"), low != high
         n_heads = np.bincount(trajectory.layer).max()
         annot = counts.astype(str) + np.where(unsettled, "*", "") if len(counts) <= 8 else None
         layer_map(ax, counts, label, n_heads, floor, vmax=n_heads, annot=annot, annot_kws={"fontsize": 7})
         ax.set_xlabel("revision")
-        values = counts.to_numpy()
         most = {"floor": values[list(floor)].max(), "most": values.max()}
         said.append({"label": label, **most, "unsettled": unsettled.sum()})
-        frames.append(
-            pd.DataFrame(
-                {
-                    "model": run.model,
-                    "layer": np.repeat(counts.index, counts.shape[1]),
-                    "revision": list(trajectory.names) * len(counts),
-                    "bos_heads_at_30x": values.ravel(),
-                    "low": low.ravel(),
-                    "high": high.ravel(),
-                }
-            )
-        )
+        frame = {"model": run.model, "layer": np.repeat(counts.index, counts.shape[1])}
+        frame |= {"revision": list(trajectory.names) * len(counts)}
+        frame |= {"bos_heads_at_30x": values.ravel(), "low": low.ravel(), "high": high.ravel()}
+        frames.append(pd.DataFrame(frame))
     return drawn(fig, "F1_panel", *words("F1_panel", said, n=len(runs)), pd.concat(frames))
 
 
@@ -71,8 +55,9 @@ def bos_curves(runs):
         shape, _, size = findings.shape_of(curve["paper"])
         x = training_axis(ax, trajectory.tokens)
         limits.append(ax.get_xlim())
-        share = share_of(findings.is_bos, run.counting)
-        bos, low, high = line_with_band(ax, x, trajectory, share, colour, label=label)
+        bos, low, high = with_interval(trajectory, bos_share, run.counting)
+        ax.plot(x, bos, "-o", color=colour, label=label)
+        shade(ax, x, (low, high), colour)
         ax.plot(x, curve["clean"], "--", color=colour, lw=1)
         ax.plot(x, curve["mass"], ":", color=colour, lw=1.2)
         ends.append((x[-1], bos[-1], f"{label} {percent(bos[-1])}", colour))
@@ -82,27 +67,27 @@ def bos_curves(runs):
     top = ax.get_ylim()[1]
     share_axis(ax, ylabel="BOS heads, share of all", ylim=(-0.04 * top, top))
     label_ends(ax, ends)
-    return drawn(
-        fig, "F2_panel", *words("F2_panel", said, sink_mass=findings.SINK_MASS, interval=INTERVAL), pd.concat(frames)
-    )
+    said = words("F2_panel", said, sink_mass=findings.SINK_MASS, interval=INTERVAL)
+    return drawn(fig, "F2_panel", *said, pd.concat(frames))
 
 
 def order_of_emergence(runs):
     """F3: induction heads and BOS heads as shares of all heads, one plot a model."""
-    fig, (axes,) = plots(1, len(runs), 3.0, sharey=True)
+    fig, (axes,) = plots(1, len(runs), 3.0, _labels(runs), sharey=True)
     frames, said, ends = [], [], {ax: [] for ax in axes}
-    kinds = {"induction": (findings.in_circuit, "induction"), "first_token": (findings.is_bos, "BOS")}
+    in_circuit = lambda heads, counting: findings.in_circuit(heads, counting).mean(axis=-1)  # noqa: E731
+    kinds = {"induction": (in_circuit, "induction", BLUE), "first_token": (bos_share, "BOS", ORANGE)}
     for ax, run in zip(axes, runs):
         trajectory, label = run.trajectory, run.spec.label
         x = training_axis(ax, trajectory.tokens, "tokens")
         frame = {"model": run.model, "revision": trajectory.names, "tokens": trajectory.tokens}
-        for cls, (mask, name) in kinds.items():
-            share, colour = share_of(mask, run.counting), CLASS_COLOURS[cls]
-            line, low, high = line_with_band(ax, x, trajectory, share, colour, ms=4)
+        for cls, (share, name, colour) in kinds.items():
+            line, low, high = with_interval(trajectory, share, run.counting)
+            ax.plot(x, line, "-o", ms=4, color=colour)
+            shade(ax, x, (low, high), colour)
             ends[ax].append((x[-1], line[-1], name, colour))
             frame |= {f"{cls}_fraction": line, f"{cls}_low": low, f"{cls}_high": high}
         ax.axhline(findings.SINK_FRACTION, **DASHED)
-        ax.set_title(label)
         first = {
             key: "never" if step is None else f"at {tokens_text(trajectory.tokens[step])}"
             for key, step in findings.milestone_steps(trajectory, run.counting).items()
@@ -124,7 +109,7 @@ def recall_curves(runs):
         label = run.spec.label
         curve = findings.circuit_recall(run.trajectory, run.counting)
         lower = findings.circuit_recall(run.trajectory, run.counting, run.counting.thresholds.classify)
-        low, high = bounds_of(run.trajectory, recall_of(run.counting))
+        _, low, high = with_interval(run.trajectory, recall_of, run.counting)
         trained = (curve["training"] > 0).to_numpy()
         x = curve["training"][trained]
         firsts.append(x.min())
@@ -137,21 +122,20 @@ def recall_curves(runs):
         when = f"after {percent(reached.iloc[0])} of training" if len(reached) else "never reached"
         said.append({"label": label, "n": curve["shared"].iloc[-1], "when": when})
         frames.append(curve.assign(model=run.model, recall_low=low, recall_high=high, recall_at_30x=lower["recall"]))
-    recall_frame(ax, share_of_training_axis(ax, min(firsts)), findings.EARLY, findings.RECALL)
+    recall_against_training(ax, min(firsts), findings.EARLY, findings.RECALL, ends)
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    label_ends(ax, ends, side=-1)
     return drawn(fig, "F4_panel", *words("F4_panel", said, interval=INTERVAL), pd.concat(frames))
 
 
 def pr_planes(runs):
     """F5: the selectivity-PR plane of each model at its last revision."""
-    fig, (axes,) = plots(1, len(runs), 3.2)
+    fig, (axes,) = plots(1, len(runs), 3.2, _labels(runs))
     frames, said = [], []
     for ax, run in zip(axes, runs):
         trajectory = run.trajectory
         inside = findings.in_circuit(trajectory, run.counting)[-1]
         pr_plane(ax, trajectory, inside, run.counting, run.baseline_ceiling)
-        ax.set(title=run.spec.label, xlabel="induction selectivity")
+        ax.set_xlabel("induction selectivity")
         leads = findings.spectral_leads(trajectory, run.counting)[inside]
         said.append({"label": run.spec.label, "n": len(leads), "elevated": leads["elevated"].notna().sum()})
         frames.append(leads.assign(model=run.model))
@@ -164,21 +148,17 @@ PANEL_FIGURES = {"F1": bos_by_layer, "F2": bos_curves, "F3": order_of_emergence,
 
 def separations(runs, group="all layers"):
     """F5's null: how well PR and selectivity tell circuit heads from controls, one plot a model."""
-    fig, (axes,) = plots(1, len(runs), 2.9, sharey=True)
+    fig, (axes,) = plots(1, len(runs), 2.9, _labels(runs), sharey=True)
     frames, answers = [], []
     for ax, run in zip(axes, runs):
         x = training_axis(ax, run.trajectory.tokens, "tokens")
         ax.axhline(0.5, **DASHED)
-        ax.set_title(run.spec.label)
         curves = run.separation
         curve = curves[curves["controls"] == group] if len(curves) else curves
         if curve.empty:
             answers.append(say("F5_controls", "nothing", label=run.spec.label))
             continue
-        for name, label, colour in (
-            ("selectivity", "induction selectivity", CLASS_COLOURS["induction"]),
-            ("pr", "PR", PALETTE[3]),
-        ):
+        for name, label, colour in (("selectivity", "induction selectivity", BLUE), ("pr", "PR", PALETTE[3])):
             ax.plot(x, curve[name], "-o", ms=4, color=colour, label=label)
             shade(ax, x, (curve[f"{name}_low"], curve[f"{name}_high"]), colour)
         answers.append(f"{run.spec.label}: {findings.pr_tells_first(curves, group)}.")
@@ -186,8 +166,8 @@ def separations(runs, group="all layers"):
     axes[0].set(ylabel="area under the ROC curve", ylim=(-0.03, 1.03))
     if frames:
         fig.legend(*axes[0].get_legend_handles_labels(), fontsize="x-small", loc="outside upper center", ncol=2)
-    controls = [~findings.in_circuit(run.trajectory, run.counting).any(axis=0) for run in runs]
-    controls = ", ".join(str(mask.sum()) for mask in controls)
+    others = [~findings.in_circuit(run.trajectory, run.counting).any(axis=0) for run in runs]
+    controls = ", ".join(str(mask.sum()) for mask in others)
     said = words("F5_controls", answers=" ".join(answers), controls=controls)
     data = pd.concat(frames) if frames else pd.DataFrame({"model": [run.model for run in runs]})
     return drawn(fig, "F5_controls", *said, data)
@@ -197,12 +177,12 @@ def sensitivities(runs, by_model):
     """What the verdicts of one finding rest on: a strip a model and threshold.  by_model: {model label: Finding}."""
     some = next(iter(by_model.values()))
     n_swept, n_countings = some.sweeps["swept"].nunique(), some.sweeps["counting"].nunique()
-    fig, axes = plots(n_swept, len(runs), n_swept * (0.75 + 0.24 * n_countings), sharey=True)
-    for column, run, (label, finding) in zip(axes.T, runs, by_model.items()):
+    fig, axes = plots(n_swept, len(runs), n_swept * (0.75 + 0.24 * n_countings), by_model, sharey=True)
+    frames = []
+    for column, run, finding in zip(axes.T, runs, by_model.values()):
         strips(column, finding, run.panel.thresholds, "x")
-        column[0].set_title(label)
-    data = pd.concat(finding.sweeps.assign(model=run.model) for run, finding in zip(runs, by_model.values()))
-    return drawn(fig, f"{some.id}_assumptions", *strip_words(by_model), data)
+        frames.append(finding.sweeps.assign(model=run.model))
+    return drawn(fig, f"{some.id}_assumptions", *strip_words(by_model), pd.concat(frames))
 
 
 def checks(runs):
@@ -219,10 +199,8 @@ def checks(runs):
         columns += [screened, checked]
         agree = []
         for colour, run in zip(MODEL_COLOURS, runs):
-            heads, label = run.heads, run.spec.label
-            ax.scatter(
-                heads[screened].clip(lower=0.1), heads[checked], s=10, color=colour, alpha=0.5, lw=0, label=label
-            )
+            heads, dots = run.heads, {"s": 10, "lw": 0, "alpha": 0.5, "color": colour, "label": run.spec.label}
+            ax.scatter(heads[screened].clip(lower=0.1), heads[checked], **dots)
             agree.extend(mask(heads, run.counting) == mask(heads, replace(run.counting, by="mass")))
         ax.axvline(threshold, **DASHED)
         ax.axhline(level, **DASHED)

@@ -10,52 +10,24 @@ from matplotlib.ticker import MaxNLocator
 
 from lib import findings, paper
 from lib.figures.display import drawn
-from lib.figures.drawing import DASHED, layer_map, plots, recall_frame, share_axis, share_of_training_axis
-from lib.figures.style import (
-    CLASS_COLOURS,
-    MODEL_COLOURS,
-    PALETTE,
-    WIDTH,
-    label_ends,
-    thin_ticks,
-    training_axis,
-)  # fmt: skip
+from lib.figures.drawing import DASHED, layer_map, plots, recall_against_training, share_axis
+from lib.figures.style import BLUE, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, short_tokens, training_axis
 from lib.figures.words import say, words
-from lib.formatting import join, percent, tokens_text
+from lib.formatting import join, percent
 
 MODELS = paper.published.MODELS
 COLOURS = dict(zip(MODELS, MODEL_COLOURS))
-BLUE, ORANGE = CLASS_COLOURS["induction"], CLASS_COLOURS["first_token"]
-
-
-def _short(tokens):
-    return tokens_text(tokens).removesuffix(" tokens")
-
-
-def _plots(rows, height, **options):
-    """Rows of plots, a column a model, titled with its name."""
-    fig, axes = plots(rows, len(MODELS), height, **options)
-    for ax, label in zip(axes[0], MODELS.values()):
-        ax.set_title(label)
-    return fig, axes
-
-
-def _tokens_axis(ax, tokens, label):
-    """training_axis for a narrow plot."""
-    positions = training_axis(ax, tokens, label)
-    thin_ticks(ax)
-    return positions
 
 
 def bos_by_layer(published):
     """F1: published BOS heads of every layer at every revision, one map a model, coloured by the share of the layer."""
     data = paper.published.bos_by_layer(published)
-    fig, (axes,) = _plots(1, 4.0)
+    fig, (axes,) = plots(1, len(MODELS), 4.0)
     said, floor = [], findings.FLOOR_LAYERS
     for ax, (model, rows) in zip(axes, data.groupby("model", sort=False)):
         counts = rows.pivot(index="layer", columns="step", values="bos_heads")
         heads = rows["heads"].iloc[0]
-        tokens = [_short(t) for t in rows.groupby("step")["tokens"].first()]
+        tokens = [short_tokens(t) for t in rows.groupby("step")["tokens"].first()]
         layer_map(
             ax, counts / heads, MODELS[model], heads, floor, vmax=1, annot=counts.astype(str),
             annot_kws={"fontsize": 5.5}, xticklabels=tokens, yticklabels=ax is axes[0],
@@ -65,12 +37,8 @@ def bos_by_layer(published):
         ax.set_xlabel("tokens")
         ax.title.set_fontsize("small")
         last = counts.iloc[:, -1]
-        said.append(
-            {
-                "label": MODELS[model], "floor": counts.loc[list(floor)].to_numpy().max(), "last": last.sum(),
-                "n": len(counts) * heads, "most": last.max(),
-            }
-        )  # fmt: skip
+        most = {"floor": counts.loc[list(floor)].to_numpy().max(), "most": last.max()}
+        said.append({"label": MODELS[model], **most, "last": last.sum(), "n": len(counts) * heads})
     return drawn(fig, "F1_published", *words("F1_published", said), data)
 
 
@@ -88,7 +56,7 @@ def bos_curves(published):
         ends[side].append((end, last, f"{label} {percent(last)}", colour))
         step = share.diff().idxmax()
         rise = {"first": share.iloc[0], "last": last, "points": 100 * share.diff()[step]}
-        said.append({"label": label, **rise, "at": _short(curve.loc[step, "tokens"])})
+        said.append({"label": label, **rise, "at": short_tokens(curve.loc[step, "tokens"])})
     ax.axhline(findings.SINK_FRACTION, **DASHED)
     share_axis(ax, ylabel="BOS heads, share of all", ylim=(-0.03, 0.9))
     for side, labels in ends.items():
@@ -100,7 +68,7 @@ def order_of_emergence(published):
     """F3: published induction heads (above) and BOS fraction (below) over tokens, one column a model."""
     data = paper.published.curves(published)
     met = paper.published.milestones(published).set_index(["model", "key"])["tokens"]
-    fig, axes = _plots(2, 4.4, sharey="row")
+    fig, axes = plots(2, len(MODELS), 4.4, MODELS.values(), sharey="row")
     said = []
     for (above, below), (model, curve) in zip(axes.T, data.groupby("model", sort=False)):
         x = curve["tokens"]
@@ -110,11 +78,11 @@ def order_of_emergence(published):
         first = [met[model, key] for key in ("induction_3_at_30x", "bos_50")]
         for ax, level in ((above, findings.INDUCTION_HEADS), (below, findings.SINK_FRACTION)):
             ax.axhline(level, **DASHED)
-            _tokens_axis(ax, x, "tokens" if ax is below else "")
+            training_axis(ax, x, "tokens" if ax is below else "", narrow=True)
             for tokens, colour in zip(first, (BLUE, ORANGE)):
                 if pd.notna(tokens):
                     ax.axvline(tokens, color=colour, lw=1, ls=":")
-        induction, bos = ["never" if pd.isna(tokens) else f"at {_short(tokens)}" for tokens in first]
+        induction, bos = ["never" if pd.isna(tokens) else f"at {short_tokens(tokens)}" for tokens in first]
         said.append({"label": MODELS[model], "induction": induction, "bos": bos})
     axes[0, 0].set_ylabel("induction heads")
     axes[0, 0].yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -142,11 +110,9 @@ def recall_curves(published):
         ends.append((first.training, first.recall, label, COLOURS[model]))
         at = {"at_50": 100 * first.training, "at_30": 100 * first_at_30.training}
         said.append({"label": label, "n": first.final, **at})
-    left = share_of_training_axis(ax, at_50["training"].min())
-    recall_frame(ax, left, findings.EARLY, findings.RECALL, ls=":")
+    recall_against_training(ax, at_50["training"].min(), findings.EARLY, findings.RECALL, ends, ls=":")
     ticks = 10.0 ** np.arange(-5, 1)
     ax.set_xticks(ticks, [f"{100 * t:g} %" for t in ticks])
-    label_ends(ax, ends, side=-1)
     data = at_50.rename(columns={"shared": "past_50x", "recall": "recall_at_50x"})
     data = data.assign(past_30x=at_30["shared"], recall_at_30x=at_30["recall"])
     return drawn(fig, "F4_published", *words("F4_published", said), data)
@@ -157,7 +123,7 @@ def pr_and_selectivity(published):
     leads = paper.published.leads(published).query("rule == 'start'").set_index(["model", "name"])
     data = paper.published.elevated(published).assign(induction=published.selectivity["induction"])
     data["in_circuit"] = [key in leads.index for key in zip(data["model"], data["name"])]
-    fig, axes = _plots(2, 5.0, sharey="row")
+    fig, axes = plots(2, len(MODELS), 5.0, MODELS.values(), sharey="row")
     said = []
     for (above, below), (model, rows) in zip(axes.T, data.groupby("model", sort=False)):
         colours = iter([PALETTE[i] for i in (0, 1, 2, 4)])
@@ -178,8 +144,8 @@ def pr_and_selectivity(published):
         above.axhline(level, color=PALETTE[3], ls=":", lw=1.2)
         below.axhline(paper.published.CIRCUIT, **DASHED)
         below.set_yscale("log")
-        _tokens_axis(above, rows["tokens"], "")
-        _tokens_axis(below, rows["tokens"], "tokens")
+        training_axis(above, rows["tokens"], "", narrow=True)
+        training_axis(below, rows["tokens"], "tokens", narrow=True)
         above.legend(fontsize="x-small", frameon=True, loc="upper left", ncols=1 if model != "olmoe-1b-7b-0924" else 2)
         counts = {"led": led, "n": len(readable), "censored": len(circuit) - len(readable)}
         said.append({"label": MODELS[model], "level": level, **counts})
@@ -204,24 +170,22 @@ def overview(published, runs):
         (MODELS[model], curve["tokens"].to_numpy(), curve["induction_heads_at_30x"], curve["bos_heads"], heads)
         for (model, heads), curve in paper.published.curves(published).groupby(["model", "heads"], sort=False)
     ]
+    kinds = ("induction", "induction", BLUE), ("first_token", "BOS", ORANGE)
     ours = runs[: len(models)]
     for run in ours:
         heads, threshold = run.trajectory, run.counting.thresholds.classify
-        counts = [
-            findings.members(heads, cls, threshold, run.counting).sum(axis=-1) for cls in ("induction", "first_token")
-        ]
+        counts = [findings.members(heads, cls, threshold, run.counting).sum(axis=-1) for cls, *_ in kinds]
         models.append((run.spec.label, heads.tokens, *counts, len(heads.layer)))
-    fig, axes = plots(2, len(MODELS), 4.6, sharey=True)
+    fig, axes = plots(2, len(MODELS), 4.6, [label for label, *_ in models], sharey=True)
     said, frames, ends = [], [], []
     for ax, (label, tokens, induction, bos, heads) in zip(axes.flat, models):
-        x = _tokens_axis(ax, tokens, "")
-        ax.set_title(label)
+        x = training_axis(ax, tokens, "", narrow=True)
         parts = []
-        for cls, name, counts in (("induction", "induction", induction), ("first_token", "BOS", bos)):
+        for (cls, name, colour), counts in zip(kinds, (induction, bos)):
             counts = np.asarray(counts)
             most = max(counts.max(), 1)
-            ax.plot(x, counts / most, "-o", ms=3.5, color=CLASS_COLOURS[cls], label=f"{name} heads")
-            ends.append((ax, (x[-1], counts[-1] / most, f"{counts[-1]} {name}", CLASS_COLOURS[cls])))
+            ax.plot(x, counts / most, "-o", ms=3.5, color=colour, label=f"{name} heads")
+            ends.append((ax, (x[-1], counts[-1] / most, f"{counts[-1]} {name}", colour)))
             frames.append(pd.DataFrame({"model": label, "tokens": tokens, "class": cls, "heads": counts, "of": heads}))
             half = x[np.argmax(counts >= most / 2)]
             parts.append(say("overview", "some" if counts.any() else "zero", name=name, most=most, half=half))

@@ -48,12 +48,7 @@ def last_query(run, label, rows, batch):
     said = words(
         "explorer", run=run, label=label, seq_len=seq_len, n=n, induction=induction, first=on["first_token"].max()
     )
-    data = pd.DataFrame(
-        {
-            "sequence": np.repeat(np.arange(1, n + 1), seq_len),
-            "position": np.tile(np.arange(seq_len), n),
-            "token": batch.tokens.numpy().ravel(),
-            "attention": rows.ravel(),
-        }
-    )
+    sequence, position = np.indices(rows.shape).reshape(2, -1)
+    data = {"sequence": sequence + 1, "position": position, "token": batch.tokens.numpy().ravel()}
+    data = pd.DataFrame(data | {"attention": rows.ravel()})
     return drawn(fig, f"explorer_{run.model}_{run.revision}_{label}", *said, data)

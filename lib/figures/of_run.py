@@ -18,33 +18,38 @@ from lib.figures.drawing import (
     DASHED,
     INTERVAL,
     THIN,
-    bounds_of,
     named_lines,
     plots,
     recall_frame,
     share_axis,
     strip,
-)  # fmt: skip
-from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, label_ends, shade, training_axis
+    with_interval,
+)
+from lib.figures.style import BLUE, MUTED, ORANGE, PALETTE, SEQUENTIAL, WIDTH, label_ends, shade, training_axis
 from lib.figures.words import say, words
 from lib.formatting import join, name_of, percent
 
-BLUE, ORANGE = CLASS_COLOURS["induction"], CLASS_COLOURS["first_token"]
+
+def bos_share(heads, counting):
+    """BOS heads as a share of all: [..., step]."""
+    return findings.is_bos(heads, counting).mean(axis=-1)
 
 
-def share_of(mask, counting):
-    """The share of heads in a mask, as a function of heads; mask: lib.findings.is_bos or in_circuit."""
-    return lambda heads: mask(heads, counting).mean(axis=-1)
+def bos_by_layer(heads, counting):
+    """BOS heads of every layer: [..., step, layer]."""
+    return findings.by_layer(heads, findings.is_bos(heads, counting))
 
 
-def number_of(mask, counting):
-    """The number of heads in a mask, as a function of heads."""
-    return lambda heads: mask(heads, counting).sum(axis=-1)
+def circuit_size(heads, counting):
+    """Heads of the induction circuit: [..., step]."""
+    return findings.in_circuit(heads, counting).sum(axis=-1)
 
 
-def bos_by_layer(counting):
-    """BOS heads of every layer, [..., layer], as a function of heads."""
-    return lambda heads: findings.by_layer(heads, findings.is_bos(heads, counting))
+def recall_of(heads, counting):
+    """Share of the final circuit found at each step, [..., step]; missing where there is no final circuit."""
+    found = findings.in_circuit(heads, counting)
+    final = found[..., -1:, :]
+    return (found & final).sum(axis=-1) / np.where(final.any(axis=-1), final.sum(axis=-1), np.nan)
 
 
 def first_token_map(run):
@@ -73,8 +78,8 @@ def first_token_map(run):
     }
     y, counts, at = np.arange(n_layers), {}, trajectory.step(run.revision)
     for i, (label, (way, colour)) in enumerate(ways.items()):
-        n = counts[label] = bos_by_layer(way)(trajectory)[at]
-        low, high = (bound[at] for bound in bounds_of(trajectory, bos_by_layer(way)))
+        n, low, high = (part[at] for part in with_interval(trajectory, bos_by_layer, way))
+        counts[label] = n
         right.barh(
             y + 0.27 * (i - 1), n, 0.25, color=colour, label=label,
             xerr=np.clip([n - low, high - n], 0, None), error_kw={"lw": 1, "ecolor": "0.2"},
@@ -85,10 +90,8 @@ def first_token_map(run):
 
     per_layer = ", ".join(f"{n} in layer {layer}" for layer, n in enumerate(counts["paper baseline"]))
     top = now.loc[now["selectivity_first_token"].idxmax()]
-    said = words(
-        "F1_run", run=run, interval=INTERVAL, n=len(now), per_layer=per_layer, name=name_of(int(top["layer"]), int(top["head"])), top=top,
-        n_sequences=now["n_sequences"].iloc[0], thresholds=thresholds,
-    )  # fmt: skip
+    name = name_of(int(top["layer"]), int(top["head"]))
+    said = words("F1_run", run=run, interval=INTERVAL, n=len(now), per_layer=per_layer, name=name, top=top)
     measured = ("selectivity_first_token", "selectivity_clean_first_token", "attention_first_token", "sink_mass")
     data = now[["layer", "head", *_with_interval(*measured)]]
     return drawn(fig, _name("F1", run), *said, data)
@@ -100,7 +103,7 @@ def bos_curve(run):
     history = trajectory.upto(trajectory.step(run.revision))
     curve = findings.fractions_by_counting(history, counting)
     shape, end, size = findings.shape_of(curve["paper"])
-    low, high = bounds_of(history, share_of(findings.is_bos, counting))
+    _, low, high = with_interval(history, bos_share, counting)
     ways = {
         "paper": ("paper baseline", ORANGE, "-o"),
         "clean": ("clean baseline", MUTED, "-s"),
@@ -123,13 +126,11 @@ def bos_curve(run):
 def milestones(run):
     """F3: induction heads above, BOS fraction below, with the first crossing of each milestone."""
     trajectory, counting = run.trajectory, run.counting
-    is_bos, in_circuit = findings.is_bos, findings.in_circuit
     history = trajectory.upto(trajectory.step(run.revision))
-    circuit, bos = number_of(in_circuit, counting)(history), share_of(is_bos, counting)(history)
-    circuit_bounds = bounds_of(history, number_of(in_circuit, counting))
-    bos_bounds = bounds_of(history, share_of(is_bos, counting))
-    clean = number_of(in_circuit, replace(counting, baseline="clean"))(history)
-    by_mass = share_of(is_bos, replace(counting, by="mass"))(history)
+    circuit, *circuit_bounds = with_interval(history, circuit_size, counting)
+    bos, *bos_bounds = with_interval(history, bos_share, counting)
+    clean = circuit_size(history, replace(counting, baseline="clean"))
+    by_mass = bos_share(history, replace(counting, by="mass"))
     _, _, (induction, sink), _ = findings.order_rule(circuit, bos, trajectory.tokens)
 
     fig, ((top,), (bottom,)) = plots(2, 1, 4.6, sharex=True)
@@ -154,33 +155,11 @@ def milestones(run):
 
     first = ["not reached" if step is None else f"at {trajectory.names[step]}" for step in (induction, sink)]
     said = words("F3_run", run=run, interval=INTERVAL, circuit=circuit[-1], bos=bos[-1], first=first)
-    data = pd.DataFrame(
-        {
-            "revision": history.names,
-            "tokens": history.tokens,
-            "induction_heads_at_50x": circuit,
-            "induction_heads_low": circuit_bounds[0],
-            "induction_heads_high": circuit_bounds[1],
-            "induction_heads_clean": clean,
-            "bos_fraction_at_30x": bos,
-            "bos_fraction_low": bos_bounds[0],
-            "bos_fraction_high": bos_bounds[1],
-            "bos_fraction_sink_mass": by_mass,
-        }
-    )
-    return drawn(fig, _name("F3", run), *said, data)
-
-
-def recall_of(counting):
-    """Share of the final circuit found at each step, [..., step], as a function of heads; missing without a circuit."""
-
-    def statistic(heads):
-        found = findings.in_circuit(heads, counting)
-        final = found[..., -1:, :]
-        with np.errstate(invalid="ignore"):
-            return (found & final).sum(axis=-1) / final.sum(axis=-1)
-
-    return statistic
+    data = {"revision": history.names, "tokens": history.tokens, "induction_heads_at_50x": circuit}
+    data |= {"induction_heads_low": circuit_bounds[0], "induction_heads_high": circuit_bounds[1]}
+    data |= {"induction_heads_clean": clean, "bos_fraction_at_30x": bos}
+    data |= {"bos_fraction_low": bos_bounds[0], "bos_fraction_high": bos_bounds[1], "bos_fraction_sink_mass": by_mass}
+    return drawn(fig, _name("F3", run), *said, pd.DataFrame(data))
 
 
 def recall(run):
@@ -190,7 +169,7 @@ def recall(run):
     at = findings.circuit_recall(trajectory, counting).iloc[:n]
     lower = findings.circuit_recall(trajectory, counting, counting.thresholds.classify).iloc[:n]
     clean = findings.circuit_recall(trajectory, replace(counting, baseline="clean")).iloc[:n]
-    low, high = (bound[:n] for bound in bounds_of(trajectory, recall_of(counting)))
+    _, low, high = (part[:n] for part in with_interval(trajectory, recall_of, counting))
     fig, ax = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     x = training_axis(ax, trajectory.tokens)[:n]
     recall_frame(ax, ax.get_xlim()[0], findings.EARLY * trajectory.tokens.max(), findings.RECALL)
@@ -281,16 +260,12 @@ def strips(axes, finding, thresholds, unit):
 
 def strip_words(by_model):
     """(alt text, caption) of the strips of {model label: lib.findings.Finding}."""
-    models = [
-        {
-            "label": label,
-            "counts": join(f"{n} {verdict}" for verdict, n in finding.sweeps["verdict"].value_counts().items()),
-            "n": len(finding.sweeps),
-            "verdict": finding.verdict,
-            "same": (finding.sweeps["verdict"] == finding.verdict).mean(),
-        }
-        for label, finding in by_model.items()
-    ]
+    models = []
+    for label, finding in by_model.items():
+        verdicts = finding.sweeps["verdict"]
+        counts = join(f"{n} {verdict}" for verdict, n in verdicts.value_counts().items())
+        same = (verdicts == finding.verdict).mean()
+        models.append({"label": label, "counts": counts, "n": len(verdicts), "verdict": finding.verdict, "same": same})
     return words("assumptions", models, same=" ".join(say("assumptions", "same", **about) for about in models))
 
 

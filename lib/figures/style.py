@@ -10,7 +10,7 @@ import seaborn as sns
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from lib import formatting as w
+from lib.formatting import tokens_text
 
 PALETTE = sns.color_palette("colorblind")
 CLASS_COLOURS = {
@@ -21,6 +21,7 @@ CLASS_COLOURS = {
     "self": PALETTE[4],
     "local": PALETTE[5],
 }
+BLUE, ORANGE = CLASS_COLOURS["induction"], CLASS_COLOURS["first_token"]
 # In the order of a panel's models.  The first three are dark enough for text on white (over 4.5 to 1).
 MODEL_COLOURS = ["#332288", "#882255", "#6b6b16", "#117733", "#661100", "#444444"]
 MUTED = "0.55"
@@ -35,8 +36,16 @@ VERDICT_COLOURS = {
 sns.set_theme(style="whitegrid", context="notebook", font_scale=0.85, palette="colorblind")
 
 
-def training_axis(ax, tokens, label="training tokens"):
-    """Make x a log axis of tokens, with step 0 drawn a factor 4 left of the first; returns the x positions."""
+def short_tokens(tokens):
+    """1234567 -> "1.2M"."""
+    return tokens_text(tokens).removesuffix(" tokens")
+
+
+def training_axis(ax, tokens, label="training tokens", narrow=False):
+    """Make x a log axis of tokens, with step 0 drawn a factor 4 left of the first; returns the x positions.
+
+    narrow: where there are more than four ticks, only every second is labelled.
+    """
     tokens = np.asarray(tokens, dtype=float)
     first = tokens[tokens > 0].min() if (tokens > 0).any() else 1.0
     positions = np.where(tokens > 0, tokens, first / 4)
@@ -44,9 +53,11 @@ def training_axis(ax, tokens, label="training tokens"):
     last = max(tokens.max(), first)
     decades = 10.0 ** np.arange(np.ceil(np.log10(first)), np.floor(np.log10(last)) + 1)
     ticks = list(decades) if len(decades) else [first]
-    labels = [w.tokens_text(t).removesuffix(" tokens") for t in ticks]
+    labels = [short_tokens(t) for t in ticks]
     if (tokens == 0).any():
         ticks, labels = [first / 4, *ticks], ["0", *labels]
+    if narrow and len(ticks) > 4:
+        labels = [text if i % 2 == 0 else "" for i, text in enumerate(labels)]
     ax.set_xticks(ticks, labels)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -54,15 +65,8 @@ def training_axis(ax, tokens, label="training tokens"):
     ax.set_xlabel(label)
     at = ax.__dict__.setdefault("_tokens_at", {})  # models that share the axes may have other first checkpoints
     at.update(zip(positions, tokens))
-    ax.fmt_xdata = lambda x: w.tokens_text(at.get(x, x))
+    ax.fmt_xdata = lambda x: tokens_text(at.get(x, x))
     return positions
-
-
-def thin_ticks(ax, most=4):
-    """Label only every second tick where there are many: for narrow plots over many decades."""
-    ticks = list(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()]))
-    if len(ticks) > most:
-        ax.set_xticks([t for t, _ in ticks], [text if i % 2 == 0 else "" for i, (_, text) in enumerate(ticks)])
 
 
 def ink(colour):
