@@ -258,6 +258,9 @@ def test_every_run_page_says_what_its_verdict_rests_on(pages):
 def test_no_page_shows_a_traceback_or_a_number_that_is_none(pages):
     for path, page in pages.items():
         main = page.find("main").get_text()
+        if str(path) == "book/built.html":  # it quotes code, where None is a word
+            for quoted in page.find("main").select("div.highlight"):
+                main = main.replace(quoted.get_text(), "")
         assert "Traceback" not in main or str(path) == "book/reproduce.html", path
         assert not re.search(r"\bnan\b|\bNone\b(?! of)|<NA>", main), path
 
@@ -315,7 +318,7 @@ def test_a_published_table_that_cannot_be_used_is_named_without_a_traceback(tiny
 
 
 def test_the_table_of_contents_names_the_pages_that_exist():
-    content = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    content = book.toc([])
     files = [content["root"], *[c["file"] for part in content["parts"] for c in part["chapters"]]]
     assert all((ROOT / f"{file}.md").is_file() for file in files)
     assert {f"book/{p.stem}" for p in (ROOT / "book").glob("*.md")} == set(files)

@@ -304,7 +304,7 @@ def test_other_code_other_draws_or_missing_head_tables_make_a_table_stale(panel,
     causal.measure(panel, MODEL, "step0")
     real = provenance.code_digest
     with monkeypatch.context() as changed:  # only the code of ablation; the head tables stay
-        changed.setattr(provenance, "code_digest", lambda *m: "changed" if "ablation" in m else real(*m))
+        changed.setattr(provenance, "code_digest", lambda *m: "changed" if "measure.ablation" in m else real(*m))
         assert causal.read(panel, MODEL, "step0") is None
     for name in ("DRAWS", "SEED"):
         with monkeypatch.context() as changed:

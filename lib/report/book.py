@@ -77,10 +77,11 @@ def narrative(report):
     for path in sorted((ROOT / "book").rglob("*")):
         if path.is_file() and "_generated" not in path.parts:
             text = path.read_bytes()
-            if path.suffix == ".md" and path.parent.name == "book":
+            if path.suffix == ".md":
                 text = text.decode()
-                title = text.partition("\n")[0].removeprefix("# ")
-                text += f"\n{colophon.of_page(title, report)}\n"
+                if path.parent.name == "book":  # a page, not a part of one
+                    title = text.partition("\n")[0].removeprefix("# ")
+                    text += f"\n{colophon.of_page(title, report)}\n"
             content[path.relative_to(ROOT).as_posix()] = text
     for source in QUOTED.findall("".join(text for text in content.values() if isinstance(text, str))):
         content[source] = (ROOT / source).read_bytes()

@@ -32,7 +32,7 @@ def _figure(rooms, arrows):
     )
     return (
         "```{raw} html\n"
-        f'<figure class="drawn house"><div class="canvas" tabindex="0" role="group" aria-label="Figure">{_svg(rooms, weights, alt)}</div>'
+        f'<figure class="house"><div class="canvas" tabindex="0" role="group" aria-label="Figure">{_svg(rooms, weights, alt)}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>\n```"
     )
 
