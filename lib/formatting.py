@@ -1,5 +1,6 @@
 """Numbers in words, and the marks of verdicts, one way everywhere."""
 
+import string
 from itertools import repeat
 
 VERDICT_MARKS = {"holds": "✓", "fails": "✗", "undetermined": "?"}
@@ -74,3 +75,12 @@ def duration_text(seconds):
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 10 and minutes else f"{hours:,} h"
+
+
+class Template(string.Formatter):
+    """str.format in which {x:percent}, {x:times}, {x:tokens} and {head:name} write values as above, a head being a pair."""
+
+    ways = {"percent": percent, "times": times, "tokens": tokens_text, "name": lambda head: name_of(*head)}
+
+    def format_field(self, value, format_spec):
+        return self.ways[format_spec](value) if format_spec in self.ways else super().format_field(value, format_spec)

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 import nbformat
 import pytest
-import yaml
 from bs4 import BeautifulSoup
 from conftest import ROOT, TINY, TOKENS
 from jinja2 import UndefinedError

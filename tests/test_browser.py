@@ -42,6 +42,7 @@ KINDS = {
     "crosschecks": "book/crosschecks.html",
     "status": "book/status.html",
     "reproduce": "book/reproduce.html",
+    "how it is built": "book/built.html",
     "costs": "book/costs.html",
     "run the 1B panel": "book/run_1b.html",
     "lessons": "book/lessons.html",

@@ -71,14 +71,14 @@ def test_a_figure_without_lines_has_none():
 def test_every_text_of_a_figure_is_said_and_every_one_said_is_there():
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "lib" / "figures").glob("of_*.py"))
     said = set(re.findall(r'(?:words|say)\(\s*"(\w+)"', code)) | set(re.findall(r'texts\(\)\["(\w+)"\]', code))
-    assert said == set(figures.words.texts())
+    assert said == set(figures.display.texts())
 
 
 def test_what_a_figure_says_of_its_models_is_joined(monkeypatch):
     kind = {"alt": "{each}.", "each": "{label} {share:percent}", "none": "nothing", "caption": "At {tokens:tokens}."}
-    monkeypatch.setattr(figures.words, "texts", lambda: {"kind": kind})
+    monkeypatch.setattr(figures.display, "texts", lambda: {"kind": kind})
     models = [{"label": "A", "share": 0.5}, {"label": "B", "share": 1}]
-    assert figures.words.words("kind", models, tokens=2e6) == ("A 50 %; B 100 %.", "At 2M tokens.")
-    assert figures.words.words("kind", [], tokens=0) == ("nothing.", "At 0 tokens.")
+    assert figures.display.words("kind", models, tokens=2e6) == ("A 50 %; B 100 %.", "At 2M tokens.")
+    assert figures.display.words("kind", [], tokens=0) == ("nothing.", "At 0 tokens.")
     with pytest.raises(KeyError, match="tokens"):
-        figures.words.words("kind", models)
+        figures.display.words("kind", models)

@@ -8,7 +8,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["display", "drawing", "of_ablation", "of_panel", "of_paper", "of_patterns", "of_run", "style", "words"],
+    submodules=["display", "drawing", "of_ablation", "of_panel", "of_paper", "of_patterns", "of_run", "style"],
     submod_attrs={
         "display": ["drawn"],
         "of_run": ["bos_curve", "first_token_map", "milestones", "pr_against_selectivity", "recall", "sensitivity"],

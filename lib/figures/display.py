@@ -8,15 +8,18 @@ import base64
 import io
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
+from pathlib import Path
 
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import yaml
 from matplotlib.ticker import PercentFormatter
 
-from lib.formatting import percent
+from lib.formatting import Template, percent
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,3 +118,26 @@ def _say(ax, axis, value):
     if own is not None:
         return own(value)
     return percent(value / formatter.xmax) if isinstance(formatter, PercentFormatter) else f"{value:.3g}"
+
+
+# What figures say ------------------------------------------------------------------
+
+WORDS = Path(__file__).with_name("words.yml")  # alt texts and captions, filled in with the numbers that are drawn
+
+
+@cache
+def texts():
+    """All texts: {kind of figure: {name: text}}."""
+    return yaml.safe_load(WORDS.read_text(encoding="utf-8"))
+
+
+def say(kind, part, /, **fields):
+    """One text of a kind of figure with its fields filled in; raises KeyError for a missing text or field."""
+    return Template().vformat(texts()[kind][part], (), fields)
+
+
+def words(kind, each=(), /, **fields):
+    """(alt text, caption) of a kind of figure; each: the fields of what the alt text says of every model."""
+    known = texts()[kind]
+    every = known.get("between", "; ").join(say(kind, "each", **about) for about in each) or known.get("none")
+    return tuple(say(kind, part, each=every, **fields) for part in ("alt", "caption"))

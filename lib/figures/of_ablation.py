@@ -1,9 +1,8 @@
 """The figure of the causal check: what a model can do over training, with heads zeroed and without."""
 
-from lib.figures.display import drawn
+from lib.figures.display import drawn, say, texts, words
 from lib.figures.drawing import plots, share_axis
 from lib.figures.style import CLASS_COLOURS, MUTED, PALETTE, training_axis
-from lib.figures.words import say, texts, words
 
 LABELS = texts()["conditions"]  # {condition: what is zeroed}, in the order of the legend
 LINES = {  # condition: how it is drawn, in this order; what a later line covers stays visible as a wider one

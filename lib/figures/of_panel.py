@@ -11,12 +11,11 @@ import pandas as pd
 from matplotlib.ticker import PercentFormatter
 
 from lib import findings
-from lib.figures.display import drawn
+from lib.figures.display import drawn, say, words
 from lib.figures.drawing import DASHED, INTERVAL, layer_map, plots, recall_against_training, share_axis, with_interval
 from lib.figures.of_run import bos_by_layer as bos_heads_by_layer
 from lib.figures.of_run import bos_share, pr_plane, recall_of, strip_words, strips
 from lib.figures.style import BLUE, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, shade, training_axis
-from lib.figures.words import say, words
 from lib.formatting import percent, tokens_text
 
 

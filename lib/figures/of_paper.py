@@ -9,10 +9,9 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from lib import findings, paper
-from lib.figures.display import drawn
+from lib.figures.display import drawn, say, words
 from lib.figures.drawing import DASHED, layer_map, plots, recall_against_training, share_axis
 from lib.figures.style import BLUE, MODEL_COLOURS, ORANGE, PALETTE, WIDTH, label_ends, short_tokens, training_axis
-from lib.figures.words import say, words
 from lib.formatting import join, percent
 
 MODELS = paper.published.MODELS

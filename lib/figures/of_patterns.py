@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 
 from lib import measure
-from lib.figures.display import drawn
+from lib.figures.display import drawn, words
 from lib.figures.drawing import plots, share_axis
 from lib.figures.style import CLASS_COLOURS, MUTED
-from lib.figures.words import words
 from lib.formatting import join, percent
 
 MARKS = {  # class: what is written under its target, and on which side

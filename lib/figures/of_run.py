@@ -13,7 +13,7 @@ import seaborn as sns
 from matplotlib.colors import LogNorm
 
 from lib import findings
-from lib.figures.display import drawn
+from lib.figures.display import drawn, say, words
 from lib.figures.drawing import (
     DASHED,
     INTERVAL,
@@ -26,7 +26,6 @@ from lib.figures.drawing import (
     with_interval,
 )
 from lib.figures.style import BLUE, MUTED, ORANGE, PALETTE, SEQUENTIAL, WIDTH, label_ends, shade, training_axis
-from lib.figures.words import say, words
 from lib.formatting import join, name_of, percent
 
 

@@ -8,5 +8,5 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["answers", "figures", "lesson_1", "lesson_2", "lesson_3", "lesson_4", "lesson_5", "notebooks", "texts"],
+    submodules=["answers", "figures", "lesson_1", "lesson_2", "lesson_3", "lesson_4", "lesson_5", "notebooks"],
 )

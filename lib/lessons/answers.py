@@ -9,13 +9,37 @@ import functools
 import re
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 import numpy as np
+import yaml
 
-from lib.lessons.texts import Texts, read
+from lib.formatting import Template
 
 CHECK_MIME = "application/vnd.attention-circuits.check+json"
 TOLERANCE = 5e-3  # relative: an answer may be rounded to three digits
+FOLDER = Path(__file__).parent
+
+
+def read(name):
+    """The groups of texts in a file of this folder: {group: {name: text}}."""
+    return yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+
+
+class Texts(Template):
+    """A group of texts, {name: text}; a name in braces that is no field is that of another text of the group."""
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def say(self, name, /, **fields):
+        """A text with its fields filled in; raises KeyError if one is missing."""
+        return self.vformat(self.texts[name], (), fields)
+
+    def get_value(self, key, args, kwargs):
+        return kwargs[key] if key in kwargs else self.say(key, **kwargs)
+
+
 HINTS = read("hints.yml")  # {exercise, or "any": {name: text}}
 
 

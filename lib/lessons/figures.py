@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lib.figures import CLASS_COLOURS, MUTED, PALETTE, SEQUENTIAL, WIDTH, drawn, label_ends, training_axis
 from lib.formatting import name_of
-from lib.lessons.texts import Texts, read
+from lib.lessons.answers import Texts, read
 from lib.measure import CLASSES, participation_ratio, selectivity_column
 
 TEXTS = {kind: Texts(texts) for kind, texts in read("figures.yml").items()}

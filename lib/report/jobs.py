@@ -12,7 +12,7 @@ from lib.formatting import tokens_text
 NOTEBOOKS = ROOT / "notebooks"
 READING_CODE = (
     "formatting", "panels.panel", "tables.heads", "measure.metrics", "measure.bootstrap", "findings", "figures.display",
-    "figures.style", "figures.words", "figures.drawing", "figures.of_run", "report.run_page", "report.execution",
+    "figures.style", "figures.drawing", "figures.of_run", "report.run_page", "report.execution",
 )  # fmt: skip
 FIGURE_WORDS = ROOT / "lib" / "figures" / "words.yml"
 READING_PACKAGES = ("numpy", "pandas", "matplotlib", "seaborn", "papermill")
