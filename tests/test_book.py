@@ -285,6 +285,7 @@ def test_nothing_is_fetched_from_elsewhere(pages):
                 assert not re.match(r"(https?:)?//", found[attribute]), f"{path}: {found[attribute]}"
 
 
+@pytest.mark.slow
 def test_a_failed_run_shows_on_the_status_page(tiny_panel, tmp_path):
     job = jobs.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0]
     import nbformat

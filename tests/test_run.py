@@ -96,6 +96,7 @@ def test_an_unknown_revision_is_refused_by_the_notebook_too(tiny_panel):
 # Executing ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_killed_and_run_again_it_ends_with_what_an_undisturbed_run_gives(tiny_panel, tmp_path, monkeypatch):
     some = ("--models", "tiny-olmo", "--findings", "F1", "F2", "F4")
     subprocess.run(command(tiny_panel, *some), cwd=ROOT, check=True, capture_output=True)
@@ -123,6 +124,7 @@ def test_killed_and_run_again_it_ends_with_what_an_undisturbed_run_gives(tiny_pa
     assert "9 runs, 9 unchanged" in third.stderr
 
 
+@pytest.mark.slow
 def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebooks, capsys):
     break_notebook(notebooks)
     assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 1
@@ -140,6 +142,7 @@ def test_a_failing_run_keeps_its_traceback_and_stops_nobody(tiny_panel, notebook
     assert "2 runs, 1 unchanged" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_causal_table_that_cannot_be_measured_is_said_and_stops_no_notebook(tiny_panel, notebooks, capsys):
     blocked = results_dir("tiny") / "causal"
     blocked.mkdir(parents=True)
@@ -150,6 +153,7 @@ def test_a_causal_table_that_cannot_be_measured_is_said_and_stops_no_notebook(ti
     assert jobs.status_of(jobs.plan(tiny_panel, ["F1"], ["tiny-olmo"], ["step0"])[0].output)["status"] == "done"
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dies_fails_its_run_only(tiny_panel, notebooks, capsys):
     break_notebook(notebooks, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     assert run.main(["--panel", tiny_panel, "--models", "tiny-olmo", "--revisions", "step0"]) == 1
@@ -178,6 +182,7 @@ def test_processes_of_many_threads_keep_their_results_and_exit_codes_apart():
         assert list(pool.map(lambda n: run.in_process(context, os._exit, n), range(8))) == [(None, n) for n in range(8)]
 
 
+@pytest.mark.slow
 def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_panel, notebooks, capsys):
     narrow = ["--panel", tiny_panel, "--models", "tiny-neox", "--revisions", "step0"]
     assert run.main(narrow) == 0
@@ -191,6 +196,7 @@ def test_a_changed_notebook_is_executed_again_and_an_unchanged_one_is_not(tiny_p
 # One notebook alone ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finding", FINDINGS)
 def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, finding):
     """As on the page "Reproduce it": from the root, head tables measured on demand; it shows what lib.report.execution's forked kernels show."""
@@ -221,6 +227,7 @@ def test_every_notebook_runs_by_itself_through_papermill(tiny_panel, tmp_path, f
     assert shown_by(jobs.plan(tiny_panel, [finding], ["tiny-neox"], ["step1000"])[0].output) == shown
 
 
+@pytest.mark.slow
 def test_a_run_that_reads_measured_tables_imports_no_torch(tiny_panel, tmp_path, monkeypatch):
     for finding in FINDINGS:
         notebook = nbformat.read(jobs.notebook_of(finding), as_version=4)

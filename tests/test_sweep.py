@@ -93,6 +93,7 @@ def undisturbed(_stocked, tmp_path_factory):
     return {"tables": tables, "held": held[0], "requests": list(HUB.requests), "output": output, "folder": folder}
 
 
+@pytest.mark.slow
 def test_the_papers_panel_runs_from_end_to_end_on_a_disk_for_two_checkpoints(undisturbed, hub):
     panel = load_panel("paper")
     assert len(undisturbed["tables"]) == 60 and len(set(undisturbed["tables"].values())) > 30
@@ -112,6 +113,7 @@ def test_the_papers_panel_runs_from_end_to_end_on_a_disk_for_two_checkpoints(und
     assert panel.batch.n_sequences == 12
 
 
+@pytest.mark.slow
 def test_its_notebooks_run_and_it_never_does_anything_twice(undisturbed, hub, monkeypatch):
     monkeypatch.setenv("CIRCUITS_RESULTS", str(undisturbed["folder"] / "results"))
     one = ("--models", "olmoe-1b-7b-0924", "--findings", "F1", "F4", "--revisions", "step1220000-tokens5117B")
@@ -123,6 +125,7 @@ def test_its_notebooks_run_and_it_never_does_anything_twice(undisturbed, hub, mo
     assert hub.commit(OLMOE, "step1220000-tokens5117B")[:10] in text
 
 
+@pytest.mark.slow
 def test_killed_while_downloading_it_loses_that_download_only(hub, undisturbed):
     hub.fault("slow", path=WEIGHTS, method="GET", pause=30, times=1)
     process = start(*SOME)
@@ -136,6 +139,7 @@ def test_killed_while_downloading_it_loses_that_download_only(hub, undisturbed):
     assert not blobs("*.incomplete")
 
 
+@pytest.mark.slow
 def test_killed_while_measuring_it_keeps_what_is_finished(hub, undisturbed):
     process = start(*SOME)
     until(contents, process)
@@ -186,6 +190,7 @@ def test_a_worker_does_not_outlive_its_parent(hub):
     assert children and not alive
 
 
+@pytest.mark.slow
 def test_interrupted_at_random_it_ends_with_the_same_tables(hub, undisturbed):
     """CIRCUITS_KILLS=20 does it twenty times."""
     rng, kills = random.Random(7), int(os.environ.get("CIRCUITS_KILLS", "2"))
@@ -209,6 +214,7 @@ def test_interrupted_at_random_it_ends_with_the_same_tables(hub, undisturbed):
     assert not blobs("*.incomplete") and not [p for p in blobs() if len(p.name) > 40]
 
 
+@pytest.mark.slow
 def test_two_sweeps_at_once_share_the_work_and_neither_spoils_the_others(hub, undisturbed, tmp_path, monkeypatch):
     arguments = (
         "--models",
