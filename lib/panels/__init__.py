@@ -21,7 +21,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "weight_files",
         ],
         "hub": ["CheckpointError"],
-        "panel": ["Panel", "PanelError", "Thresholds", "load_panel", "panel_path"],
-        "recipes": ["RECIPES"],
+        "panel": ["Panel", "PanelError", "load_panel"],
     },
 )

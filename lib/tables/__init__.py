@@ -9,9 +9,5 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["ablations", "causal", "heads", "patterns", "preflight", "storage", "sweep"],
-    submod_attrs={
-        "causal": ["CONDITIONS"],
-        "heads": ["head_table"],
-        "sweep": ["MEASUREMENTS", "measure_missing", "pending", "stoppable"],
-    },
+    submod_attrs={"heads": ["head_table"]},
 )
