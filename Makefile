@@ -3,6 +3,7 @@
 # make test    set up and run the tests
 # make quick   the tests without browser, book and training, in two minutes
 # make lint    format, style and types
+# make check-bits    the same bits on two emulated processors? (needs Debian's qemu-user; five minutes)
 # make models  set up and train the mini models only
 # make book PANEL=paper OPTIONS=--evict    the report of another panel; see book/run_1b.md
 # make clean   remove all that was made but the environment and the trained models
@@ -11,7 +12,7 @@ PANEL ?= mini
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: book pdf test quick lint models clean
+.PHONY: book pdf test quick lint check-bits models clean
 
 book: models
 	@$(BIN)/python -m lib.run --panel $(PANEL) $(OPTIONS); code=$$?; \
@@ -30,6 +31,9 @@ lint: .venv/dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+check-bits: .venv/dev
+	CHECK_BITS=1 $(BIN)/python -m pytest tests/test_numerics.py -v
 
 models: .venv/installed
 	@$(BIN)/python -m lib.train --panel $(PANEL)

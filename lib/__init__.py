@@ -2,8 +2,8 @@
 
 Eight rooms, each a folder whose docstring says what it is for and which others it may import:
 measure, panels, tables, findings, paper, figures, lessons, report.  A room is entered by its face: `from lib import tables`,
-then `tables.heads.current(...)`.  Beside them stand three small modules that every room uses (files, formatting,
-provenance), the commands (run, book, train) and old addresses that people's scripts import.
+then `tables.heads.current(...)`.  Beside them stand four small modules that every room uses (files, formatting,
+numerics, provenance), the commands (run, book, train) and old addresses that people's scripts import.
 """
 
 import lazy_loader

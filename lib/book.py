@@ -2,7 +2,10 @@
 
 import sys
 
-from lib.report.book import main
+from lib import numerics
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with numerics.inherited():  # numpy reads it when it is imported
+        from lib.report.book import main
+
+        sys.exit(main())

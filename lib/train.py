@@ -2,7 +2,10 @@
 
 import sys
 
-from lib.panels.mini_models import main
+from lib import numerics
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with numerics.inherited():  # numpy reads it when it is imported
+        from lib.panels.mini_models import main
+
+        sys.exit(main())

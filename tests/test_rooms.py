@@ -77,8 +77,8 @@ def test_a_room_is_not_entered_past_its_face(tmp_path):
 
 
 def test_the_ground_imports_no_room():
-    """files, formatting and provenance are below every room."""
-    for name in ("files", "formatting", "provenance"):
+    """files, formatting, numerics and provenance are below every room."""
+    for name in ("files", "formatting", "numerics", "provenance"):
         tree = ast.parse((structure.LIB / f"{name}.py").read_text(encoding="utf-8"))
         taken = [n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and str(n.module).startswith("lib")]
         assert set(taken) <= {"lib.files"}, name

@@ -21,6 +21,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "weight_files",
         ],
         "hub": ["CheckpointError"],
+        "recipes": ["is_ours"],
         "panel": ["Panel", "PanelError", "load_panel"],
     },
 )

@@ -17,13 +17,17 @@ import sys
 
 from tqdm import tqdm
 
-from lib import provenance
+from lib import numerics, provenance
 from lib.files import ROOT
 from lib.panels.panel import PanelError, load_panel
 from lib.panels.recipes import RECIPES
 from lib.panels.training import train
 
-TRAINING_CODE = ("panels.training", "panels.corpus")  # what decides the weights; this file only decides where they go
+TRAINING_CODE = (
+    "panels.training",
+    "panels.corpus",
+    "numerics",
+)  # what decides the weights; this file only decides where they go
 TRAINING_PACKAGES = ("numpy", "torch", "transformers")
 
 
@@ -63,7 +67,12 @@ def train_to_disk(name, spec, report):
         report(tokens=tokens, loss=loss)
 
     train(RECIPES[name], spec.revisions, save, note)
-    log = {"recipe_sha256": recipe_digest(name, spec.revisions), "recipe": repr(RECIPES[name]), "loss": losses}
+    log = {
+        "recipe_sha256": recipe_digest(name, spec.revisions),
+        "recipe": repr(RECIPES[name]),
+        "numerics": numerics.told(),
+        "loss": losses,
+    }
     (partial / "training.json").write_text(json.dumps(log), encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(partial, folder)
@@ -78,6 +87,7 @@ def _worker(name, spec, messages):
         messages.put((name, progress))
 
     try:
+        numerics.pin()
         os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         from transformers.utils import logging
 
@@ -110,14 +120,14 @@ def train_panel(panel_argument, jobs):
     # The mixture of experts is the slowest a token: started first, it ends with the others.
     waiting.sort(key=lambda item: RECIPES[item[0]].architecture != "olmoe")
     context = multiprocessing.get_context("spawn")
-    os.environ["OMP_NUM_THREADS"] = "1"  # read when the workers import torch
     messages = context.Queue()
     running, bars, failed = {}, {}, {}
     while waiting or running:
         while waiting and len(running) < jobs:
             name, spec = waiting.pop(0)
             running[name] = context.Process(target=_worker, args=(name, spec, messages))
-            running[name].start()
+            with numerics.inherited():
+                running[name].start()
             bars[name] = tqdm(
                 total=spec.revisions[-1].tokens,
                 desc=f"training {spec.label}",

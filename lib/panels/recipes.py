@@ -82,3 +82,8 @@ RECIPES = {
         weight_decay=0.0,
     ),
 }
+
+
+def is_ours(name, spec):
+    """Whether a model of a panel (lib.panels.panel.Model) is trained here, in float32, by the recipe of its name."""
+    return bool(spec.path) and name in RECIPES and spec.dtype == "float32"

@@ -1,12 +1,13 @@
 """How a mini model is trained: what a recipe holds, and the loop that follows it.
 
 Training runs on one core, so that the order of floating-point sums, and with it every bit of the weights, is fixed by
-the seed.
+the seed; lib.numerics makes that order the same on other processors.
 """
 
 import math
 from dataclasses import dataclass, field
 
+from lib import numerics
 from lib.panels.corpus import Corpus
 
 VOCAB_SIZE = 128
@@ -103,6 +104,7 @@ def train(recipe, revisions, save, report=lambda **_: None):
                 f"{revision.name}: {revision.tokens} tokens are no whole number of steps of {recipe.batch_tokens}"
             )
     model = recipe.build()
+    numerics.fuse_attention(model.config.hidden_size // model.config.num_attention_heads, max(recipe.contexts.values()))
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.ndim < 2]
     optimiser = torch.optim.AdamW(

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from lib import measure, panels, provenance
+from lib import measure, numerics, panels, provenance
 from lib.files import atomic, results_dir
 from lib.panels import Panel
 
@@ -74,6 +74,7 @@ class Kind:
             "sources": self.sources(panel, model, revision),
             **told,
             "device": str(loaded.device),
+            "numerics": numerics.told(),
             "dtype": str(loaded.dtype).removeprefix("torch."),
             "commit": provenance.commit(),
             "seconds": round(time.perf_counter() - started, 2),

@@ -20,7 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from filelock import Timeout
 from tqdm import tqdm
 
-from lib import panels
+from lib import numerics, panels
 from lib.files import UserError
 from lib.formatting import bytes_text
 from lib.tables import causal, heads, patterns, preflight
@@ -67,9 +67,14 @@ def measure_missing(
     panel = panels.load_panel(panel_argument)
     on_hub = [m for m in models if panel.model(m).hub]
     local = [m for m in models if m not in on_hub]
-    failed = _measure_local(panel_argument, pending(panel, local, revisions, kinds), workers) if local else {}
+    ours = [m for m in local if panels.is_ours(m, panel.model(m))]
+    failed: dict[tuple[str, str, str], str] = {}
+    for pinned, group in ((True, ours), (False, [m for m in local if m not in ours])):
+        with numerics.inherited(pinned):
+            failed |= _measure_local(panel_argument, pending(panel, group, revisions, kinds), workers, pinned)
     if on_hub:
-        failed |= _Sweep(panel_argument, pending(panel, on_hub, revisions, kinds), evict).run()
+        with numerics.inherited(pinned=False):
+            failed |= _Sweep(panel_argument, pending(panel, on_hub, revisions, kinds), evict).run()
         if evict:
             _evict_finished(panel, on_hub, revisions, kinds)
     return failed
@@ -91,9 +96,11 @@ def stoppable(pool):
 _sequences = None  # shared with the parent: sequences that went through a model
 
 
-def _start_worker(sequences=None):
+def _start_worker(sequences=None, pinned=False):
     global _sequences
     _sequences = sequences
+    if pinned:
+        numerics.pin()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker at once; the parent tells the user
 
     def end_with_parent():
@@ -107,7 +114,8 @@ def _measure(panel_argument, model, revision, kinds, share):
     """Load a checkpoint once and measure tables of it; returns {kind: what went wrong}.  share: of the cores, 1 / n."""
     import torch
 
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))
+    if numerics.told() != "pinned":
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))
     panel, kind = panels.load_panel(panel_argument), kinds[0]
     try:
         loaded = panels.load(panel.model(model), revision, panels.device(panel.device))
@@ -154,11 +162,11 @@ class _Worker:
 # Local checkpoints -------------------------------------------------------------------
 
 
-def _measure_local(panel_argument, todo, workers):
+def _measure_local(panel_argument, todo, workers, pinned):
     """First all head tables, then the causal tables of the models whose head tables are all there."""
     failed = {}
     context = multiprocessing.get_context("spawn")
-    with stoppable(ProcessPoolExecutor(workers, context, _start_worker)) as pool:
+    with stoppable(ProcessPoolExecutor(workers, context, _start_worker, (None, pinned))) as pool:
         for kind in MEASUREMENTS:
             incomplete = {model for _, model, _ in failed}
             wanted = [(m, r) for m, r, kinds in todo if kind in kinds and m not in incomplete]
