@@ -22,12 +22,18 @@ class Elevation:
 
 OWN_ELEVATION = 1.5
 PEERS = 0.75
+UNTRAINED = 0.95
 
 ELEVATIONS = {
     "start": Elevation(
         "against all heads at the start",
         "at least 2 times the median PR of all heads at the first revision",
         lambda pr, thresholds: np.full((1, 1), thresholds.pr_elevation * np.median(pr[0])),
+    ),
+    "untrained": Elevation(
+        "against what untrained heads reach",
+        f"at least the PR that {100 * UNTRAINED:g} % of all heads stay under at the first revision, which some head there attains",
+        lambda pr, thresholds: np.full((1, 1), np.quantile(pr[0], UNTRAINED)),
     ),
     "own": Elevation(
         "against its own start",

@@ -12,7 +12,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["ablation_effects", "controls", "counting", "crosschecks", "judging"],
+    submodules=["ablation_effects", "controls", "counting", "crosschecks", "judging", "power"],
     submod_attrs={
         "F1": ["FLOOR_LAYERS"],
         "F2": ["fractions_by_counting", "shape_of"],

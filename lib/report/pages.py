@@ -1,6 +1,16 @@
 """All generated parts of the pages, by the names under which book/*.md include them."""
 
-from lib.report import circuit_pages, colophon, explorer, finding_pages, first_page, house, model_pages, status
+from lib.report import (
+    circuit_pages,
+    colophon,
+    explorer,
+    finding_pages,
+    first_page,
+    house,
+    model_pages,
+    status,
+    study_pages,
+)
 from lib.report.jobs import notebooks
 
 PAGES = {
@@ -16,6 +26,7 @@ PAGES = {
     "formed": circuit_pages.formed,
     "matters": circuit_pages.matters,
     "checks": circuit_pages.checks,
+    "power": study_pages.power,
     "explorer": explorer.page,
     "heads": explorer.heads_page,
     "ledger": lambda report: finding_pages.ledger(report.ledger),
