@@ -34,7 +34,7 @@ def pages(site):
 def test_every_page_is_there(pages):
     there = {str(p) for p in pages}
     narrative = ["index", "methods", "models", "F1", "F2", "F3", "F4", "F5", "status", "reproduce", "references"]
-    narrative += ["ledger", "causal", "crosschecks", "glossary", "run_1b", "lessons", "teachers"]
+    narrative += ["ledger", "causal", "crosschecks", "power", "glossary", "run_1b", "lessons", "teachers"]
     assert {f"book/{name}.html" for name in narrative} <= there
     runs = {f"runs/F{i}/{model}/{revision}.html" for i in range(1, 6) for model in TINY for revision in TOKENS}
     assert runs <= there and len(runs) == 30
